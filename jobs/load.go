@@ -1,0 +1,149 @@
+package jobs
+
+import (
+	"net/url"
+	"strconv"
+	"time"
+
+	"rmmjob/internal/rmm"
+)
+
+// Job is a job file that has been read and checked. Exactly one of Export and Update is set. Durations of 0 and empty
+// texts mean that the file says nothing, so that the configuration or the program's default decides.
+type Job struct {
+	Path     string // absolute path of the file; with Account it is the identity of the job
+	Name     string // from the file; the file's name without its ending if it gives none
+	Account  string // profile in the configuration; empty for the only one
+	Hash     string // SHA-256 of the file's bytes in hex
+	Export   *ExportSpec
+	Update   *UpdateSpec
+	Guard    Guard
+	Throttle Throttle
+	Workers  int           // 1 to 64; 0 for the default
+	Timeout  time.Duration // of one request
+	Grace    time.Duration // what a stop waits for requests in flight
+	Confirm  bool          // the job itself agrees to operations that need --yes
+	Results  string        // absolute folder for copies of the result files; empty for none
+}
+
+// ExportSpec reads a list of the account and writes it to files.
+type ExportSpec struct {
+	From       rmm.Operation // a list; path parameters are siteUid or deviceUid at most
+	FromPos    Pos
+	Filter     url.Values // query of the first request: each key is known to From, each value fits its type
+	SecondWalk string     // auto, always or never
+	Preset     string     // name of a set of columns; empty if Columns is set
+	Columns    []Column
+	To         []Target // at least one
+}
+
+// Column is one column of an output. Whether the list has such a field is checked by the package that writes files.
+type Column struct {
+	Header string // empty: the header is the path
+	Path   string // field of an element, for example hostname or udf.udf1
+	Format string // date, rfc3339, excel, ms, raw, json or join; empty for the default of the field
+	Pos    Pos
+}
+
+// Target is one output of an export.
+type Target struct {
+	Path      string // absolute, with placeholders such as {date} as written; "-" for stdout
+	Format    string // csv or jsonl
+	BOM       bool   // begin with a byte order mark
+	Delimiter rune   // of CSV
+	EOL       string // crlf or lf
+	Dates     string // rfc3339, excel or ms
+	Timezone  string // name of the IANA data base, UTC or Local
+	Formulas  string // keep or guard: what to do about cells a spreadsheet would run
+	Newlines  string // keep, space or escape: line breaks within cells
+	Pos       Pos
+}
+
+// UpdateSpec changes objects of the account, one for each row of a file.
+type UpdateSpec struct {
+	Operation  rmm.Operation // a write
+	Rows       Rows
+	Match      []Match   // how a row finds its object; all of them must agree
+	Set        []Setting // the fields to write, in the order of the file
+	Empty      string    // keep or clear: what an empty cell does to its field
+	OnNotFound string    // fail or skip
+	OnRowFault string    // hold (back the row) or stop (everything)
+	Pos        Pos
+}
+
+// Rows is the input of an update and how to read it.
+type Rows struct {
+	CSV        string // absolute path
+	Encoding   string // name of an encoding as in [Encodings]; empty: Unicode, found by looking
+	Delimiter  rune   // 0: found by looking
+	SkipLines  int    // physical lines above the header
+	AllowEmpty bool   // no rows is a success with nothing to do
+	DateFormat string // order and form of dates in cells, for example dd.mm.yyyy; empty: yyyy-mm-dd
+	Pos        Pos
+}
+
+// Match is one condition for the object of a row: its Field has the value of the template.
+type Match struct {
+	Field string // for devices uid, id, hostname, siteName or siteUid
+	Value Template
+	Pos   Pos
+}
+
+// Setting is one field of an update and the template of its new value.
+type Setting struct {
+	Field string
+	Value Template
+	Pos   Pos
+}
+
+// Guard holds the limits that stop a run before it does harm.
+type Guard struct {
+	MaxChanges  Limit // objects to be changed
+	MaxClears   Limit // fields to be cleared
+	MaxErrors   Limit // items that failed
+	MaxNotFound Limit // rows without an object
+	MaxRejected Limit // rows held back for any fault of their own
+}
+
+// Limit is a number or a share of a total. The zero Limit is unset: the default of the place where it is used applies.
+type Limit struct {
+	Set     bool
+	Percent bool
+	Value   float64 // at least 0; a whole number unless Percent, at most 100 if Percent
+}
+
+// Allows tells whether n out of total stay within the limit. An unset limit allows everything.
+func (l Limit) Allows(n, total int) bool {
+	switch {
+	case !l.Set:
+		return true
+	case l.Percent:
+		return float64(n)*100 <= l.Value*float64(total)
+	}
+	return float64(n) <= l.Value
+}
+
+// String returns the limit as it would be written in a job file, or "" if unset.
+func (l Limit) String() string {
+	if !l.Set {
+		return ""
+	}
+	s := strconv.FormatFloat(l.Value, 'f', -1, 64)
+	if l.Percent {
+		s += "%"
+	}
+	return s
+}
+
+// Throttle holds the settings of the pace. Which profiles exist and which numbers make sense is for the throttle to say.
+type Throttle struct {
+	Profile       string
+	Base          string             // the profile that custom numbers change
+	Custom        map[string]float64 // numbers of the profile custom by their names in the file; nil if none
+	MaxPause      time.Duration
+	RateLimitWait time.Duration
+	BlockWait     time.Duration
+	PauseWait     time.Duration
+	Legacy        string // auto, on or off; empty if not given
+	Pos           Pos
+}
