@@ -1,0 +1,78 @@
+package jobs
+
+import (
+	"context"
+	"iter"
+
+	"rmmjob/internal/rmm"
+)
+
+// Birth is the state in which an item enters a run.
+type Birth string
+
+// An item is sent unless it is born settled: an update whose target already has
+// the wanted value is Unchanged, a row that must be held back is Failed, and one
+// whose target is missing by permission of the job is Skipped.
+const (
+	Pending   Birth = ""
+	Unchanged Birth = "unchanged"
+	Skipped   Birth = "skipped"
+	Failed    Birth = "failed"
+)
+
+// Item is one API request of a run, or the settled fate of one input row that
+// needs none.
+type Item struct {
+	Key     string      // unique in the run and the same in every attempt at the job
+	Request rmm.Request // empty Op for an item that is born settled
+	Birth   Birth
+	Class   string // error class of an item that is born Failed: a row class
+	Reason  string // why it is born settled; shown to people, free of cell values
+}
+
+// Answer is what one answered item brought.
+type Answer struct {
+	Key     string
+	Request rmm.Request
+	OK      bool   // false: the item failed, was skipped, or is in doubt
+	Reason  string // of an answer that is not OK
+	Body    []byte
+}
+
+// Answers gives a work the answers of its run.
+type Answers interface {
+	// Answers yields the settled items whose key begins with prefix, in the order
+	// of their keys. An error ends the sequence.
+	Answers(ctx context.Context, prefix string) iter.Seq2[Answer, error]
+}
+
+// Row is what the plan of an update says about one input record. Number 0 is
+// the heading of the input.
+type Row struct {
+	Number  int
+	Class   RowClass
+	ItemKey string // the item that carries the row's fate
+	Detail  RowDetail
+}
+
+// Step is what comes after everything of a stage has been sent.
+type Step struct {
+	Stage string           // the stage that begins; the same one for another walk
+	Items iter.Seq[Item]   // nil for none
+	Rows  iter.Seq[Row]    // nil for none
+	Done  bool             // nothing is left to do
+	Hold  bool             // stop here: the stage waits for a decision
+	Note  string           // for people: why a further walk is needed, say
+	Plan  map[RowClass]int // counts of a new plan, nil otherwise
+}
+
+// IncompleteError says that a list could not be read in a way that proves that
+// nothing is missing. Nothing may be published or planned from it.
+type IncompleteError struct{ Message string }
+
+func (e *IncompleteError) Error() string { return e.Message }
+
+// GuardError says that a guard stopped the run before harm.
+type GuardError struct{ Guard, Message string }
+
+func (e *GuardError) Error() string { return e.Message }
