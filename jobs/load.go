@@ -1,12 +1,24 @@
 package jobs
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
 	"rmmjob/internal/rmm"
 )
+
+// maxJobFile is the largest job file that is read, in bytes. Real ones have a few hundred; what is larger is another
+// kind of file given by mistake.
+const maxJobFile = 1 << 20
 
 // Job is a job file that has been read and checked. Exactly one of Export and Update is set. Durations of 0 and empty
 // texts mean that the file says nothing, so that the configuration or the program's default decides.
@@ -146,4 +158,62 @@ type Throttle struct {
 	PauseWait     time.Duration
 	Legacy        string // auto, on or off; empty if not given
 	Pos           Pos
+}
+
+// Load reads and checks a job file. A fault of the contents is reported as [Errors], all faults of the file together.
+// A file that cannot be read is reported the same way, with the cause inside.
+func Load(path string) (*Job, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, unreadable(path, "job file", err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, Errors{{Pos: Pos{File: path}, Message: "this is a folder, not a job file"}}
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxJobFile+1))
+	if err != nil {
+		return nil, unreadable(path, "job file", err)
+	}
+	return Parse(data, path)
+}
+
+// unreadable reports a file that could not be opened or read. The system's own text is kept for causes that need it.
+func unreadable(path, what string, err error) Errors {
+	e := &Error{Pos: Pos{File: path}, Message: "this " + what + " cannot be read: " + err.Error(), Err: err}
+	if perr := (*fs.PathError)(nil); errors.As(err, &perr) {
+		e.Message = "this " + what + " cannot be read: " + perr.Err.Error()
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		e.Message = "there is no such " + what
+		if abs, err := filepath.Abs(path); err == nil && abs != path {
+			e.Hint = "looked for " + abs
+		}
+	}
+	return Errors{e}
+}
+
+// Parse checks the contents of a job file. The path names the file in messages, and its folder is where relative paths
+// of the job begin; nothing is read from it.
+func Parse(data []byte, path string) (*Job, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("find the folder of job file %s: %w", path, err)
+	}
+	d := &decoder{file: path, dir: filepath.Dir(abs)}
+	root := d.parse(data)
+	if root == nil {
+		return nil, d.faults.err()
+	}
+	job := d.job(root)
+	if err := d.faults.err(); err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(data)
+	job.Path, job.Hash = abs, hex.EncodeToString(sum[:])
+	if job.Name == "" {
+		base := filepath.Base(abs)
+		job.Name = base[:len(base)-len(filepath.Ext(base))]
+	}
+	return job, nil
 }

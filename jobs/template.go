@@ -89,12 +89,3 @@ func (t Template) Expand(cell func(column string) string) string {
 	}
 	return b.String()
 }
-
-// clip shortens a text for a message.
-func clip(s string, most int) string {
-	runes := []rune(s)
-	if len(runes) <= most {
-		return s
-	}
-	return string(runes[:most]) + "…"
-}

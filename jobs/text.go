@@ -1,8 +1,13 @@
 package jobs
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // isBlank tells whether a character is one that people do not see: white space of any script, the zero-width characters,
@@ -17,3 +22,113 @@ func isBlank(r rune) bool {
 
 // trimBlank removes blanks of every kind from both ends.
 func trimBlank(s string) string { return strings.TrimFunc(s, isBlank) }
+
+// clip shortens a text for a message.
+func clip(s string, most int) string {
+	runes := []rune(s)
+	if len(runes) <= most {
+		return s
+	}
+	return string(runes[:most]) + "…"
+}
+
+// invalidRune stands for a byte that is not UTF-8, to tell it from a U+FFFD that is written in the file.
+const invalidRune rune = -1
+
+// decodeRune is utf8.DecodeRune with invalidRune for a bad byte.
+func decodeRune(p []byte) (rune, int) {
+	r, size := utf8.DecodeRune(p)
+	if r == utf8.RuneError && size == 1 {
+		return invalidRune, 1
+	}
+	return r, size
+}
+
+// orList joins words as in "a, b or c".
+func orList(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+}
+
+// suggestion is the hint for a misspelt word: the nearest of those known, or all of them if they are few.
+func suggestion(word string, known []string) string {
+	if near := nearest(word, known); near != "" {
+		return "did you mean " + strconv.Quote(near) + "?"
+	}
+	if len(known) > 0 && len(known) <= 20 {
+		return "known here: " + strings.Join(known, ", ")
+	}
+	return ""
+}
+
+// nearest finds the known word that differs least from a misspelt one, or "" when all differ in more than a third of
+// their letters. Case, blanks, underscores and hyphens do not count.
+func nearest(word string, known []string) string {
+	if len(word) > 64 {
+		return ""
+	}
+	folded := foldKey(word)
+	best, distance := "", len(folded)/3+1
+	for _, k := range known {
+		if n := edits(folded, foldKey(k)); n < distance {
+			best, distance = k, n
+		}
+	}
+	return best
+}
+
+// foldKey is a key without what people vary in its spelling.
+func foldKey(s string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(s))
+}
+
+// edits counts the letters to insert, delete, replace or swap with their neighbour to turn a into b.
+func edits(a, b string) int {
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		before, last, row = last, row, before
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+	}
+	return row[len(b)]
+}
+
+// looksSecret tells keys that people would give a credential.
+func looksSecret(key string) bool {
+	k := foldKey(key)
+	for _, s := range []string{"secret", "password", "token", "apikey", "accesskey"} {
+		if strings.Contains(k, s) {
+			return true
+		}
+	}
+	return k == "key"
+}
+
+// resolvePath makes a path absolute that is written relative to a folder.
+func resolvePath(dir, path string) (string, error) {
+	path = filepath.FromSlash(path)
+	volume := filepath.VolumeName(path)
+	switch {
+	case filepath.IsAbs(path):
+		return filepath.Clean(path), nil
+	case volume != "": // C:file means the current folder of drive C:, which a scheduled task does not choose
+		return "", fmt.Errorf("%q depends on the current folder of drive %s: write %s%c…", path, volume, volume, filepath.Separator)
+	case os.IsPathSeparator(path[0]):
+		return filepath.Clean(filepath.VolumeName(dir) + path), nil
+	}
+	return filepath.Join(dir, path), nil
+}

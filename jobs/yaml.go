@@ -1,0 +1,483 @@
+package jobs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"gopkg.in/yaml.v3"
+)
+
+// The hints that several messages share.
+const (
+	pathHint = `in double quotes a backslash begins an escape such as \t: put the path in single quotes, or write / instead of \`
+	nullHint = "give it a value or remove the key"
+)
+
+// decoder walks the nodes of a job file and collects the faults. It decodes by hand instead of into structs, because
+// the library knows no columns, stops at the first fault of syntax, and reads yes and 010 as true and 8.
+type decoder struct {
+	file   string // as shown in messages
+	dir    string // absolute folder where relative paths begin
+	faults Errors
+}
+
+// fault records a fault at a node.
+func (d *decoder) fault(n *yaml.Node, hint, format string, args ...any) {
+	d.faultAt(n.Line, n.Column, hint, format, args...)
+}
+
+func (d *decoder) faultAt(line, column int, hint, format string, args ...any) {
+	d.faults = append(d.faults, &Error{Pos: d.pos(line, column), Message: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+// pos is a place in the file. The library knows none for the empty document, hence the lower bound.
+func (d *decoder) pos(line, column int) Pos {
+	return Pos{File: d.file, Line: max(line, 1), Column: max(column, 1)}
+}
+
+// parse turns the bytes into nodes. It returns nil if there is nothing to go on with; the faults say why.
+func (d *decoder) parse(data []byte) *yaml.Node {
+	if len(data) > maxJobFile {
+		d.faultAt(1, 1, "is it the right file?", "this is no job file: it is larger than 1 MiB")
+		return nil
+	}
+	text, ok := d.text8(data)
+	if !ok {
+		return nil
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	var doc, next yaml.Node
+	switch err := dec.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		d.faultAt(1, 1, "a job file begins with version: 1", "the file is empty")
+		return nil
+	case err != nil:
+		d.syntax(string(text), err)
+		return nil
+	}
+	switch err := dec.Decode(&next); {
+	case err == nil:
+		d.fault(&next, "one file is one job", "a second document begins here")
+	case !errors.Is(err, io.EOF):
+		d.syntax(string(text), err)
+	}
+	root := doc.Content[0]
+	d.plain(root)
+	return root
+}
+
+// text8 gives the contents in UTF-8 without a byte order mark, and refuses characters that no job needs: they come from
+// damaged files, and the YAML library does not say where they are.
+func (d *decoder) text8(data []byte) ([]byte, bool) {
+	text, err := unicodeText(data)
+	if err != nil {
+		d.faultAt(1, 1, "save it as UTF-8", "%s", err)
+		return nil, false
+	}
+	line, column := 1, 1
+	for rest := text; len(rest) > 0; {
+		r, size := decodeRune(rest)
+		switch {
+		case r == invalidRune:
+			d.faultAt(line, column, "save the file as UTF-8", "byte 0x%02X is not UTF-8", rest[0])
+			return nil, false
+		case r == '\n', r == '\r' && !(len(rest) > 1 && rest[1] == '\n'):
+			line, column = line+1, 0
+		case unicode.IsControl(r) && !strings.ContainsRune("\t\r\u0085", r), r == 0xFFFE, r == 0xFFFF:
+			d.faultAt(line, column, "delete it", "control character U+%04X", r)
+			return nil, false
+		}
+		column++
+		rest = rest[size:]
+	}
+	return text, true
+}
+
+// parserError marks the messages of the library's parser, which counts lines from 0, unlike its scanner.
+var parserError = regexp.MustCompile(`^did not find expected (key|',' or|node content|'-' indicator|<document start>)`)
+
+// syntaxHelp translates what the library says about broken YAML into the usual mistake behind it.
+var syntaxHelp = []struct{ part, message, hint string }{
+	{"escape character", `a backslash in double quotes that begins no known escape`, pathHint},
+	{"hexdecimal number", `a backslash in double quotes that begins no known escape`, pathHint},
+	{"tab character", "a tab in the indentation", "indent with blanks"},
+	{"cannot start any token", "a text cannot begin with this character", "put the text in single quotes"},
+	{"mapping values are not allowed", "a second ': ' in one line", "put a text that holds ': ' in single quotes"},
+	{"unexpected end of stream", "a quote that opens here is never closed", ""},
+	{"unexpected document indicator", "a quote that opens here is never closed", ""},
+	{"could not find expected ':'", "a key without a colon", "a key is followed by a colon and a blank"},
+	{"expected key", "this line does not continue what is above it", "check the indentation"},
+	{"expected '-' indicator", "this line does not continue the list above it", "check the indentation"},
+	{"',' or", "a comma or the closing bracket is missing in what begins here", "a text that begins with { or [ needs single quotes"},
+	{"node content", "a value is missing or cannot begin like this", "put the text in single quotes"},
+}
+
+// syntax reports an error of the YAML library at the place the user has to look at.
+func (d *decoder) syntax(text string, err error) {
+	said := strings.TrimPrefix(err.Error(), "yaml: ")
+	line := 1
+	if rest, ok := strings.CutPrefix(said, "line "); ok {
+		if number, after, ok := strings.Cut(rest, ": "); ok {
+			line, _ = strconv.Atoi(number)
+			said = after
+		}
+		if parserError.MatchString(said) {
+			line++
+		}
+	}
+	lines := strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text), "\n")
+	line = min(max(line, 1), len(lines))
+	if name, ok := strings.CutPrefix(said, "unknown anchor '"); ok { // the library does not say where
+		name, _, _ = strings.Cut(name, "'")
+		if i := slices.IndexFunc(lines, func(s string) bool { return strings.Contains(s, "*"+name) }); i >= 0 {
+			column := 1 + len([]rune(lines[i][:strings.Index(lines[i], "*"+name)]))
+			d.faultAt(i+1, column, "put a text that begins with * in single quotes", "%q refers to an anchor that does not exist", "*"+name)
+			return
+		}
+	}
+	message, hint := "this is not YAML: "+said, ""
+	for _, help := range syntaxHelp {
+		if strings.Contains(said, help.part) {
+			message, hint = help.message, help.hint
+			break
+		}
+	}
+	at := len(lines[line-1]) - len(strings.TrimLeft(lines[line-1], " \t"))
+	if tab := strings.IndexByte(lines[line-1][:at], '\t'); tab >= 0 {
+		at, message, hint = tab, "a tab in the indentation", "indent with blanks"
+	} else if hint == pathHint {
+		at = max(badEscape(lines[line-1]), 0)
+	}
+	d.faultAt(line, 1+len([]rune(lines[line-1][:at])), hint, "%s", message)
+}
+
+// escape matches the escapes that YAML knows in double quotes.
+var escape = regexp.MustCompile(`^\\([0abt\tnvfre "/\\N_LP]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})`)
+
+// badEscape finds the first backslash within double quotes that begins no escape, or -1.
+func badEscape(line string) int {
+	for i := strings.IndexByte(line, '"'); i >= 0 && i < len(line); i++ {
+		if line[i] != '\\' {
+			continue
+		}
+		known := escape.FindString(line[i:])
+		if known == "" {
+			return i
+		}
+		i += len(known) - 1
+	}
+	return -1
+}
+
+// plain refuses the parts of YAML that a job does not need and that make a file say something else than it seems to:
+// anchors, merge keys, tags, keys that are not text.
+func (d *decoder) plain(n *yaml.Node) {
+	if n.Anchor != "" {
+		d.fault(n, "write the value where it is used; a text that begins with & needs single quotes", "anchors are not used in job files: &%s", n.Anchor)
+	}
+	if n.Kind == yaml.AliasNode {
+		d.fault(n, "write the value out; a text that begins with * needs single quotes", "anchors are not used in job files: *%s", n.Value)
+		return
+	}
+	if n.Style&yaml.TaggedStyle != 0 {
+		d.fault(n, "remove it; a text that begins with ! needs single quotes", "tags are not used in job files: %s", n.Tag)
+	}
+	for i, c := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 {
+			switch {
+			case c.Tag == "!!merge":
+				d.fault(c, "write the keys out", "merge keys are not used in job files")
+			case c.Kind == yaml.MappingNode || c.Kind == yaml.SequenceNode:
+				d.fault(c, "a text that begins with { or [ needs single quotes", "a key must be a plain word")
+				continue
+			}
+		}
+		d.plain(c)
+	}
+}
+
+// field is a key of a section: its name, whether it must be there, and what reads its value. A field that nothing reads
+// is part of the language that this version does not know yet.
+type field struct {
+	name string
+	need bool
+	read func(*yaml.Node)
+}
+
+// section reads a mapping with a fixed set of keys. The name of the section is for messages.
+func (d *decoder) section(n *yaml.Node, name string, fields []field) {
+	seen := make(map[string]bool)
+	known := make([]string, len(fields))
+	for i, f := range fields {
+		known[i] = f.name
+	}
+	ok := d.pairs(n, name, func(key, value *yaml.Node) {
+		i := slices.Index(known, key.Value)
+		switch {
+		case i < 0 && looksSecret(key.Value):
+			d.fault(key, "set DATTO_API_KEY and DATTO_API_SECRET in the environment, or store them with: rmmjob auth login", "secrets do not belong in a job file: %q", key.Value)
+		case i < 0:
+			d.fault(key, suggestion(key.Value, known), "unknown key %q in %s", key.Value, name)
+		case fields[i].read == nil:
+			d.fault(key, "", "%q is not available in this version of rmmjob", key.Value)
+		case isNull(value):
+			seen[key.Value] = true
+			d.fault(key, nullHint, "%q has no value", key.Value)
+		default:
+			seen[key.Value] = true
+			fields[i].read(value)
+		}
+	})
+	for _, f := range fields {
+		if ok && f.need && !seen[f.name] {
+			d.fault(n, "", "%s lacks the key %q", name, f.name)
+		}
+	}
+}
+
+// pairs goes through a mapping, and tells whether it is one. It reports keys that come twice and skips them.
+func (d *decoder) pairs(n *yaml.Node, name string, each func(key, value *yaml.Node)) bool {
+	if n.Kind == yaml.AliasNode {
+		return false // reported already
+	}
+	if n.Kind != yaml.MappingNode {
+		hint := ""
+		if n.Kind == yaml.ScalarNode && strings.Contains(n.Value, ":") {
+			hint = "a colon is followed by a blank"
+		}
+		d.fault(n, hint, "%s must be a mapping of keys to values, not %s", name, kind(n))
+		return false
+	}
+	first := make(map[string]int)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" {
+			continue // reported already
+		}
+		if line, twice := first[key.Value]; twice {
+			d.fault(key, fmt.Sprintf("the first is in line %d", line), "the key %q is there twice", key.Value)
+			continue
+		}
+		first[key.Value] = key.Line
+		if value.Kind != yaml.AliasNode {
+			each(key, value)
+		}
+	}
+	return true
+}
+
+// isNull tells a missing value from an empty text in quotes.
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
+// kind names what a node is, for messages.
+func kind(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "a mapping"
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	case isNull(n):
+		return "nothing"
+	}
+	return "the text " + strconv.Quote(clip(n.Value, 40))
+}
+
+// text reads a scalar as it is written, whatever YAML takes it for: 007 stays 007 and yes stays yes.
+func (d *decoder) text(n *yaml.Node, name string) (string, bool) {
+	switch {
+	case n.Kind == yaml.AliasNode:
+		return "", false
+	case n.Kind == yaml.MappingNode && n.Style&yaml.FlowStyle != 0 && len(n.Content) == 2 && isNull(n.Content[1]):
+		d.fault(n, fmt.Sprintf("put it in quotes: '{%s}'", n.Content[0].Value), "%s must be a text: without quotes the braces are a mapping", name)
+		return "", false
+	case n.Kind != yaml.ScalarNode:
+		d.fault(n, "", "%s must be a text, not %s", name, kind(n))
+		return "", false
+	case isNull(n):
+		d.fault(n, nullHint, "%s has no value", name)
+		return "", false
+	}
+	return n.Value, true
+}
+
+// word reads a text that is a name: one line, not empty.
+func (d *decoder) word(n *yaml.Node, name string) (string, bool) {
+	s, ok := d.text(n, name)
+	switch {
+	case !ok:
+		return "", false
+	case trimBlank(s) == "":
+		d.fault(n, nullHint, "%s is empty", name)
+		return "", false
+	case strings.ContainsFunc(s, unicode.IsControl):
+		d.fault(n, "", "%s holds a control character or a line break", name)
+		return "", false
+	}
+	return s, true
+}
+
+// into makes a reader of words that keeps the value in p.
+func (d *decoder) into(p *string, name string) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		if s, ok := d.word(n, name); ok {
+			*p = s
+		}
+	}
+}
+
+// path reads a file path and makes it absolute.
+func (d *decoder) path(n *yaml.Node, name string) (string, bool) {
+	s, ok := d.text(n, name)
+	switch {
+	case !ok:
+		return "", false
+	case strings.TrimSpace(s) == "":
+		d.fault(n, nullHint, "%s is empty", name)
+		return "", false
+	}
+	if i := strings.IndexFunc(s, unicode.IsControl); i >= 0 {
+		d.fault(n, pathHint, "%s holds %s", name, controlName(s[i]))
+		return "", false
+	}
+	abs, err := resolvePath(d.dir, s)
+	if err != nil {
+		d.fault(n, "", "%s: %s", name, err)
+		return "", false
+	}
+	return abs, true
+}
+
+// controlName names a control character for people.
+func controlName(c byte) string {
+	switch c {
+	case '\t':
+		return "a tab"
+	case '\r', '\n':
+		return "a line break"
+	}
+	return fmt.Sprintf("the control character 0x%02X", c)
+}
+
+// choice makes a reader of one of several words.
+func (d *decoder) choice(p *string, name string, words ...string) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		s, ok := d.text(n, name)
+		switch {
+		case !ok:
+		case slices.Contains(words, s):
+			*p = s
+		default:
+			d.fault(n, suggestion(s, words), "%s must be %s, not %q", name, orList(words), clip(s, 40))
+		}
+	}
+}
+
+// flag makes a reader of true and false. The yes and on of older YAML are refused: what they mean depends on the reader.
+func (d *decoder) flag(p *bool, name string) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		switch {
+		case n.Kind == yaml.ScalarNode && n.Tag == "!!bool":
+			*p = strings.EqualFold(n.Value, "true")
+		case n.Kind == yaml.ScalarNode && slices.Contains([]string{"yes", "on", "y", "true"}, strings.ToLower(n.Value)):
+			d.fault(n, "write true", "%s must be true or false, not %q", name, n.Value)
+		case n.Kind == yaml.ScalarNode && slices.Contains([]string{"no", "off", "n", "false"}, strings.ToLower(n.Value)):
+			d.fault(n, "write false", "%s must be true or false, not %q", name, n.Value)
+		default:
+			d.fault(n, "", "%s must be true or false, not %s", name, kind(n))
+		}
+	}
+}
+
+// digits is how whole numbers are written. 010 is refused: YAML takes it for 8, people for 10.
+var digits = regexp.MustCompile(`^(0|[1-9][0-9]*)$`)
+
+// number makes a reader of whole numbers from least to most.
+func (d *decoder) number(p *int, name string, least, most int) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		hint := ""
+		if n.Kind == yaml.ScalarNode && n.Style == 0 && digits.MatchString(n.Value) {
+			if v, err := strconv.Atoi(n.Value); err == nil && v >= least && v <= most {
+				*p = v
+				return
+			}
+		} else if n.Kind == yaml.ScalarNode {
+			if v, err := strconv.Atoi(n.Value); err == nil && v >= least && v <= most {
+				hint = fmt.Sprintf("write %d", v)
+			}
+		}
+		d.fault(n, hint, "%s must be a whole number from %d to %d, not %s", name, least, most, kind(n))
+	}
+}
+
+// decimal is how numbers with a fraction are written.
+var decimal = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?$`)
+
+// fraction reads a number of at least 0.
+func (d *decoder) fraction(n *yaml.Node, name string) (float64, bool) {
+	if n.Kind == yaml.ScalarNode && n.Style == 0 && decimal.MatchString(n.Value) {
+		if v, err := strconv.ParseFloat(n.Value, 64); err == nil && !math.IsInf(v, 0) {
+			return v, true
+		}
+	}
+	d.fault(n, "", "%s must be a number such as 0.5, not %s", name, kind(n))
+	return 0, false
+}
+
+// limit makes a reader of a number or a share such as 2%.
+func (d *decoder) limit(p *Limit, name string) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		s, percent := strings.CutSuffix(n.Value, "%")
+		valid := n.Kind == yaml.ScalarNode && (percent && decimal.MatchString(s) || !percent && n.Style == 0 && digits.MatchString(s))
+		if v, err := strconv.ParseFloat(s, 64); valid && err == nil && (v <= 100 || !percent && v <= math.MaxInt32) {
+			*p = Limit{Set: true, Percent: percent, Value: v}
+			return
+		}
+		d.fault(n, "", "%s must be a whole number or a percentage such as '2%%', not %s", name, kind(n))
+	}
+}
+
+// maxDuration bounds the durations of a job. A week is longer than any wait makes sense.
+const maxDuration = 7 * 24 * time.Hour
+
+// duration makes a reader of a time span such as 90s or 1h30m.
+func (d *decoder) duration(p *time.Duration, name string) func(*yaml.Node) {
+	return func(n *yaml.Node) {
+		v, err := time.ParseDuration(n.Value)
+		switch {
+		case n.Kind != yaml.ScalarNode || err != nil && !digits.MatchString(n.Value):
+			d.fault(n, "", "%s must be a time span such as 90s, 15m or 2h, not %s", name, kind(n))
+		case digits.MatchString(n.Value):
+			d.fault(n, "for seconds write "+n.Value+"s", "%s lacks a unit", name)
+		case v <= 0 || v > maxDuration:
+			d.fault(n, "", "%s must be more than 0 and at most 168h, not %q", name, n.Value)
+		default:
+			*p = v
+		}
+	}
+}
+
+// template reads a text with places for cells.
+func (d *decoder) template(n *yaml.Node, name string) (Template, bool) {
+	s, ok := d.text(n, name)
+	if !ok {
+		return Template{}, false
+	}
+	if strings.ContainsRune(s, 0) {
+		d.fault(n, pathHint, "%s holds the control character 0x00", name)
+		return Template{}, false
+	}
+	t, err := ParseTemplate(s)
+	if err != nil {
+		d.fault(n, "", "%s: %s", name, err)
+	}
+	return t, err == nil
+}
