@@ -1,0 +1,54 @@
+package output
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Guard makes text inert that a spreadsheet would evaluate, by an apostrophe in
+// front: text that begins with = + - @, one of their full-width forms, a tab
+// or a line break. Numbers with a sign and phone numbers (+44 20 7946 0000)
+// stay as they are: nothing made of digits, blanks, points, commas and
+// parentheses computes anything. [Unguard] takes the apostrophe away again, so
+// text that already looks guarded gets one more.
+func Guard(text string) string {
+	if evaluated(strings.TrimLeft(text, "'")) {
+		return "'" + text
+	}
+	return text
+}
+
+// Unguard undoes Guard. On text that was never guarded it only changes what
+// begins with an apostrophe before something a spreadsheet would evaluate.
+func Unguard(text string) string {
+	if rest, ok := strings.CutPrefix(text, "'"); ok && evaluated(strings.TrimLeft(rest, "'")) {
+		return rest
+	}
+	return text
+}
+
+func evaluated(text string) bool {
+	first, size := utf8.DecodeRuneInString(text)
+	switch first {
+	case '=', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠':
+		return true
+	case '+', '-':
+		return !harmlessSigned(text[size:])
+	}
+	return false
+}
+
+// harmlessSigned reports whether what follows a sign is a plain number, with an
+// exponent or a per cent sign perhaps, or a phone number.
+func harmlessSigned(s string) bool {
+	if s == "" {
+		return true // a lone sign is no formula
+	}
+	if isNumber(strings.TrimSuffix(s, "%")) {
+		return true
+	}
+	if s[0] != '.' && s[0] != ',' && (s[0] < '0' || s[0] > '9') {
+		return false
+	}
+	return strings.Trim(s, "0123456789 .,()\u00a0\u202f") == ""
+}

@@ -1,0 +1,25 @@
+//go:build !windows
+
+package output
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// transient reports whether a rename may succeed a little later: a share whose
+// server says that somebody has the file open.
+func transient(err error) bool {
+	return errors.Is(err, syscall.EBUSY) || errors.Is(err, syscall.ETXTBSY)
+}
+
+// checkReplaceable reports why the file at path should not be replaced. A file
+// that is marked read-only is left alone although a rename would succeed.
+func checkReplaceable(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
