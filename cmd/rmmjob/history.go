@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"rmmjob/checkpoint"
+)
+
+// stateCrashed is shown for a run that says it is running while nobody holds
+// its lock: the process died.
+const stateCrashed = "crashed"
+
+// runInfo is one run as runs, show and status tell it.
+type runInfo struct {
+	Run      string     `json:"run"`
+	Job      string     `json:"job"`
+	JobPath  string     `json:"job_path"`
+	Account  string     `json:"account"`
+	Kind     string     `json:"kind"`
+	State    string     `json:"state"`
+	Stage    string     `json:"stage"`
+	ExitCode int        `json:"exit_code"`
+	Created  time.Time  `json:"created"`
+	Started  *time.Time `json:"started"`
+	Finished *time.Time `json:"finished"`
+	Resumes  int        `json:"resumes"`
+	Error    *string    `json:"error"`
+	Counts   counts     `json:"counts"`
+
+	jobKey string
+}
+
+// describeRun gathers what the checkpoint and the lock know about a run.
+func (s *state) describeRun(ctx context.Context, r checkpoint.Run) (runInfo, error) {
+	c, err := s.store.Counts(ctx, r.ID)
+	if err != nil {
+		return runInfo{}, err
+	}
+	info := runInfo{
+		Run: r.ID, Job: r.JobName, JobPath: r.JobPath, Account: r.Account, Kind: r.Kind, State: string(r.State),
+		Stage: r.Stage, ExitCode: r.ExitCode, Created: r.Created.UTC(), Resumes: r.Resumes, Counts: runCounts(r, c), jobKey: r.JobKey,
+	}
+	if r.Error != "" {
+		info.Error = &r.Error
+	}
+	if !r.Started.IsZero() {
+		t := r.Started.UTC()
+		info.Started = &t
+	}
+	if !r.Finished.IsZero() {
+		t := r.Finished.UTC()
+		info.Finished = &t
+	}
+	if r.State == checkpoint.RunRunning && !s.isLocked(r.JobKey) {
+		info.State = stateCrashed
+	}
+	return info, nil
+}
+
+// runCounts puts together what the run and its items say. An item in the
+// hands of a worker is still to be done.
+func runCounts(r checkpoint.Run, c checkpoint.Counts) counts {
+	return counts{
+		Items: int64(c.Items), Done: int64(c.Done), Unchanged: int64(c.Unchanged), Skipped: int64(c.Skipped),
+		Failed: int64(c.Failed), InDoubt: int64(c.InDoubt), Pending: int64(c.Pending + c.Running),
+		Reads: r.Reads, Writes: r.Writes, Throttled429: r.Throttled,
+	}
+}
+
+// isLocked tells whether a process is at work on a job.
+func (s *state) isLocked(jobKey string) bool {
+	lock := flock.New(s.lockPath(jobKey)+".lock", flock.SetPermissions(0o600))
+	got, err := lock.TryRLock()
+	_ = lock.Close()
+	return err == nil && !got
+}
+
+// resumable tells whether rmmjob resume goes on with a run in that state.
+func resumable(state string) bool {
+	return slices.Contains([]string{stateCrashed, "stopped", "throttled", "auth", "unreachable", "local_io", "aborted"}, state)
+}
+
+// duration is how long the run has taken so far, from its first start to its
+// last end.
+func (r runInfo) duration(now time.Time) time.Duration {
+	switch {
+	case r.Started == nil:
+		return 0
+	case r.Finished != nil:
+		return r.Finished.Sub(*r.Started)
+	case r.State == stateCrashed:
+		return 0 // nobody knows when
+	}
+	return now.Sub(*r.Started)
+}
+
+// clock shows a moment in local time, "-" for none.
+func clock(t *time.Time) string {
+	if t == nil || t.IsZero() {
+		return "-"
+	}
+	return t.Local().Format("2006-01-02 15:04:05")
+}
+
+// span shows a duration in whole seconds, "-" for none.
+func span(d time.Duration) string {
+	if d <= 0 {
+		return "-"
+	}
+	return d.Round(time.Second).String()
+}
+
+// isJobPath tells an argument that names a job file from one that names a run.
+func isJobPath(arg string) bool {
+	ext := strings.ToLower(filepath.Ext(arg))
+	return ext == ".yaml" || ext == ".yml" || strings.ContainsAny(arg, `/\`)
+}

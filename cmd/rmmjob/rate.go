@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// bucketInfo is one quota of the account at the moment of the reading.
+type bucketInfo struct {
+	Name  string  `json:"name"`
+	Limit int     `json:"limit"`
+	Count int     `json:"count"`
+	Share float64 `json:"share"` // count / limit; 0 without a limit
+}
+
+// rateVerb reads the account's rate limits once and shows them.
+func rateVerb(ctx context.Context, a *app, args []string) error {
+	f := a.newFlags()
+	if _, err := f.parse(args, 0, 0); err != nil {
+		return err
+	}
+	c, err := a.openAccount(ctx)
+	if err != nil {
+		return err
+	}
+	status, err := c.client.RequestRate(ctx)
+	if err != nil {
+		return err
+	}
+	r := readingOf(status)
+	model, first := "modern", "read"
+	if !r.HasWrite || r.WriteLimit == 0 {
+		model, first = "legacy", "all"
+	}
+	bucket := func(name string, limit, count int) bucketInfo {
+		b := bucketInfo{Name: name, Limit: limit, Count: count}
+		if limit > 0 {
+			b.Share = float64(count) / float64(limit)
+		}
+		return b
+	}
+	list := []bucketInfo{bucket(first, r.Limit, r.Count)}
+	if model == "modern" {
+		list = append(list, bucket("write", r.WriteLimit, r.WriteCount))
+		for _, name := range slices.Sorted(maps.Keys(r.Ops)) {
+			list = append(list, bucket(name, r.Ops[name].Limit, r.Ops[name].Count))
+		}
+	}
+	if a.json {
+		a.result.set("account", c.name)
+		a.result.set("account_uid", status.AccountUID)
+		a.result.set("model", model)
+		a.result.set("window_seconds", r.Window.Seconds())
+		a.result.set("cut_off", r.CutOff)
+		a.result.set("buckets", list)
+		return nil
+	}
+	fmt.Fprintf(a.stdout, "%s: %s limits, requests of the last %v, cut-off at %.0f %%\n\n", clean(c.name), model, r.Window, 100*r.CutOff)
+	t := newTable("bucket", "count", "limit", "share")
+	for _, b := range list {
+		t.add(b.Name, strconv.Itoa(b.Count), strconv.Itoa(b.Limit), fmt.Sprintf("%.0f %%", 100*b.Share))
+	}
+	t.write(a.stdout)
+	return nil
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+)
+
+// runsVerb lists the runs of this state folder, newest first.
+func runsVerb(ctx context.Context, a *app, args []string) error {
+	f := a.newFlags()
+	limit := f.Int("limit", 20, "how many runs at most")
+	if _, err := f.parse(args, 0, 0); err != nil {
+		return err
+	}
+	if *limit < 1 {
+		return usagef("--limit must be at least 1, not %d", *limit)
+	}
+	st, err := a.openState(ctx)
+	if err != nil {
+		return err
+	}
+	defer st.Close() //nolint:errcheck // only read
+	list, err := st.store.Runs(ctx, *limit, "")
+	if err != nil {
+		return err
+	}
+	infos := make([]runInfo, 0, len(list))
+	for _, r := range list {
+		info, err := st.describeRun(ctx, r)
+		if err != nil {
+			return err
+		}
+		infos = append(infos, info)
+	}
+	if a.json {
+		a.result.set("runs", infos)
+		return nil
+	}
+	if len(infos) == 0 {
+		a.say("no runs yet in %s", st.dir)
+		return nil
+	}
+	t := newTable("run", "job", "state", "started", "took", "items", "done", "failed", "in doubt", "left")
+	for _, r := range infos {
+		c := r.Counts
+		t.add(r.Run, r.Job, r.State, clock(r.Started), span(r.duration(a.now())), num(c.Items),
+			num(c.Done+c.Unchanged+c.Skipped), num(c.Failed), num(c.InDoubt), num(c.Pending))
+	}
+	t.write(a.stdout)
+	return nil
+}
+
+func num(n int64) string { return strconv.FormatInt(n, 10) }
+
+// countLine tells the counts of a run in one line, leaving out what is zero.
+func countLine(c counts) string {
+	line := fmt.Sprintf("%d items", c.Items)
+	for _, part := range []struct {
+		n    int64
+		name string
+	}{
+		{c.Done, "done"}, {c.Unchanged, "unchanged"}, {c.Skipped, "skipped"}, {c.Failed, "failed"},
+		{c.InDoubt, "in doubt"}, {c.Pending, "left"}, {c.Reads, "reads"}, {c.Writes, "writes"}, {c.Throttled429, "answers 429"},
+	} {
+		if part.n > 0 {
+			line += fmt.Sprintf(", %d %s", part.n, part.name)
+		}
+	}
+	return line
+}

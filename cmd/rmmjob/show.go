@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"rmmjob/checkpoint"
+)
+
+// failureInfo is one item that failed or is in doubt.
+type failureInfo struct {
+	Item     string `json:"item"`
+	Op       string `json:"operation"`
+	State    string `json:"state"`
+	Class    string `json:"class"`
+	HTTP     int    `json:"http"`
+	Attempts int    `json:"attempts"`
+	Reason   string `json:"reason"`
+}
+
+// eventInfo is one line of a run's history.
+type eventInfo struct {
+	At   time.Time `json:"at"`
+	Kind string    `json:"kind"`
+	Text string    `json:"text"`
+}
+
+// showVerb shows one run whole.
+func showVerb(ctx context.Context, a *app, args []string) error {
+	f := a.newFlags()
+	all := f.Bool("all", false, "all failures and events, not only the first 20")
+	rest, err := f.parse(args, 1, 1)
+	if err != nil {
+		return err
+	}
+	st, err := a.openState(ctx)
+	if err != nil {
+		return err
+	}
+	defer st.Close() //nolint:errcheck // only read
+	r, err := st.store.FindRun(ctx, rest[0])
+	if err != nil {
+		return err
+	}
+	info, err := st.describeRun(ctx, r)
+	if err != nil {
+		return err
+	}
+	most := 20
+	if *all {
+		most = math.MaxInt32
+	}
+	items, err := st.store.Failures(ctx, r.ID, most)
+	if err != nil {
+		return err
+	}
+	rows, err := st.store.RowCounts(ctx, r.ID)
+	if err != nil {
+		return err
+	}
+	events, err := st.store.Events(ctx, r.ID, most)
+	if err != nil {
+		return err
+	}
+	files := st.runFiles(r.ID)
+
+	a.result.Run, a.result.Job, a.result.State, a.result.Counts = info.Run, info.Job, info.State, info.Counts
+	if resumable(info.State) {
+		a.result.Next = a.nextCommand("resume", info.Run)
+	}
+	if a.json {
+		a.result.set("details", info)
+		a.result.set("rows", rows)
+		a.result.set("failures", failureInfos(items))
+		a.result.set("events", eventInfos(events))
+		a.result.set("run_files", files)
+		return nil
+	}
+	a.printRun(info, rows)
+	if len(items) > 0 {
+		fmt.Fprintf(a.stdout, "\nfailures (%d of %d):\n", len(items), info.Counts.Failed+info.Counts.InDoubt)
+		t := newTable()
+		for _, it := range items {
+			t.add(it.Key, string(it.State), it.Class, it.Reason)
+		}
+		t.writeIndented(a.stdout, "  ")
+	}
+	if len(events) > 0 {
+		fmt.Fprint(a.stdout, "\nevents:\n")
+		t := newTable()
+		for _, e := range events {
+			t.add(clock(&e.At), e.Kind, e.Text)
+		}
+		t.writeIndented(a.stdout, "  ")
+	}
+	if len(files) > 0 {
+		fmt.Fprint(a.stdout, "\nfiles:\n")
+		for _, path := range files {
+			fmt.Fprintf(a.stdout, "  %s\n", clean(path))
+		}
+	}
+	return nil
+}
+
+// printRun prints the head of a run.
+func (a *app) printRun(r runInfo, rows map[string]int) {
+	t := newTable()
+	t.add("run", r.Run)
+	t.add("job", r.Job)
+	t.add("file", r.JobPath)
+	t.add("account", r.Account)
+	t.add("kind", r.Kind)
+	t.add("state", fmt.Sprintf("%s (exit %d)", r.State, r.ExitCode))
+	t.add("stage", r.Stage)
+	t.add("started", clock(r.Started))
+	t.add("finished", clock(r.Finished))
+	t.add("took", span(r.duration(a.now())))
+	if r.Resumes > 0 {
+		t.add("resumed", fmt.Sprintf("%d times", r.Resumes))
+	}
+	t.add("counts", countLine(r.Counts))
+	if len(rows) > 0 {
+		line := ""
+		for _, class := range slices.Sorted(maps.Keys(rows)) {
+			line += fmt.Sprintf(", %d %s", rows[class], class)
+		}
+		t.add("rows", line[2:])
+	}
+	if r.Error != nil {
+		t.add("error", *r.Error)
+	}
+	t.write(a.stdout)
+}
+
+// runFiles lists the files in the folder of a run; none is no fault.
+func (s *state) runFiles(run string) []string {
+	files := []string{}
+	entries, err := os.ReadDir(s.runDir(run))
+	if err != nil {
+		return files
+	}
+	for _, e := range entries {
+		if e.Type().IsRegular() {
+			files = append(files, filepath.Join(s.runDir(run), e.Name()))
+		}
+	}
+	return files
+}
+
+func failureInfos(items []checkpoint.Item) []failureInfo {
+	out := make([]failureInfo, len(items))
+	for i, it := range items {
+		out[i] = failureInfo{it.Key, it.Op, string(it.State), it.Class, it.HTTP, it.Attempts, it.Reason}
+	}
+	return out
+}
+
+func eventInfos(events []checkpoint.Event) []eventInfo {
+	out := make([]eventInfo, len(events))
+	for i, e := range events {
+		out[i] = eventInfo{e.At.UTC(), e.Kind, e.Text}
+	}
+	return out
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmmjob/internal/rmm"
+	"rmmjob/jobs"
+	"rmmjob/throttle"
+)
+
+// profileCustom is the profile whose values the user chooses.
+const profileCustom = "custom"
+
+// checkProfile tells whether a profile exists; custom cannot be built upon.
+func checkProfile(key, name string) error {
+	var names []string
+	for _, p := range throttle.Profiles() {
+		names = append(names, p.Name)
+	}
+	if key == "throttle.profile" {
+		names = append(names, profileCustom)
+	}
+	if slices.Contains(names, name) {
+		return nil
+	}
+	return fmt.Errorf("%q is none of %s", name, strings.Join(names, ", "))
+}
+
+// throttleJob makes what a job file says about the throttle a layer of the
+// settings.
+func (s *settings) throttleJob(job *jobs.Job) error {
+	t := job.Throttle
+	values := map[string]string{"throttle.profile": t.Profile, "throttle.base": t.Base, "throttle.legacy": t.Legacy}
+	for key, d := range map[string]time.Duration{
+		"throttle.max_pause": t.MaxPause, "throttle.rate_limit_wait": t.RateLimitWait,
+		"throttle.block_wait": t.BlockWait, "throttle.pause_wait": t.PauseWait,
+	} {
+		if d > 0 {
+			values[key] = d.String()
+		}
+	}
+	for name, v := range t.Custom {
+		values["throttle."+customName(name)] = strconv.FormatFloat(v, 'g', -1, 64)
+	}
+	return s.setJob(t.Pos.String(), values)
+}
+
+// customName returns the name that throttle has for a value which a job file
+// names without its unit.
+func customName(name string) string {
+	for _, known := range throttle.SettingNames() {
+		if known == name+"_ms" || known == name+"_s" || known == strings.Replace(name, "operation_factor", "operation_safety_factor", 1) {
+			return known
+		}
+	}
+	return name
+}
+
+// throttleConfig makes the configuration of the limiter from the settings. A
+// custom profile is announced with a warning; one with impossible values is a
+// usage error that says where it comes from. job may be nil. The caller adds
+// Probe and Event.
+func (a *app) throttleConfig(job *jobs.Job) (throttle.Config, error) {
+	s := &a.settings
+	if job != nil {
+		if err := s.throttleJob(job); err != nil {
+			return throttle.Config{}, err
+		}
+	}
+	chosen := s.find("throttle.profile")
+	custom := map[string]float64{}
+	for _, name := range throttle.SettingNames() {
+		if s.text("throttle."+name) != "" {
+			custom[name] = s.decimal("throttle." + name)
+		}
+	}
+	profile, ok := throttle.Lookup(chosen.text)
+	switch {
+	case chosen.text == profileCustom:
+		base := s.text("throttle.base")
+		if base == "" {
+			return throttle.Config{}, usagef("throttle profile custom (%s) needs a base", chosen.origin).
+				withHint("for example throttle.base: medium")
+		}
+		var err error
+		if profile, err = throttle.Custom(base, custom); err != nil {
+			return throttle.Config{}, usagef("%w (profile from %s)", err, chosen.origin)
+		}
+		a.warn("throttle profile custom on %s (%s): its values are yours, no one has measured them", base, chosen.origin)
+	case !ok:
+		return throttle.Config{}, usagef("throttle profile %q (%s) does not exist", chosen.text, chosen.origin)
+	}
+	return throttle.Config{
+		Profile:       profile,
+		MaxPause:      s.duration("throttle.max_pause"),
+		RateLimitWait: s.duration("throttle.rate_limit_wait"),
+		BlockWait:     s.duration("throttle.block_wait"),
+		PauseWait:     s.duration("throttle.pause_wait"),
+		Legacy:        throttle.LegacyMode(s.text("throttle.legacy")),
+	}, nil
+}
+
+// readingOf maps what the API says about its limits to what the throttle knows.
+func readingOf(s rmm.RateStatus) throttle.Reading {
+	r := throttle.Reading{
+		Window: s.Window,
+		Limit:  s.Limit,
+		Count:  s.Count,
+		CutOff: s.CutOff,
+		Ops:    make(map[string]throttle.OpReading, len(s.Operations)),
+	}
+	if s.WriteLimit != nil && s.WriteCount != nil {
+		r.HasWrite, r.WriteLimit, r.WriteCount = true, *s.WriteLimit, *s.WriteCount
+	}
+	for name, op := range s.Operations {
+		r.Ops[name] = throttle.OpReading{Limit: op.Limit, Count: op.Count}
+	}
+	return r
+}

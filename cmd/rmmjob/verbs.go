@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// verb is one command of the program.
+type verb struct {
+	name     string
+	args     string   // its arguments in the usage line
+	summary  string   // one line
+	examples []string // whole command lines, the most useful first
+	run      func(ctx context.Context, a *app, args []string) error
+}
+
+// verbs is the table of verbs in the order of the help. It is a function
+// because help, one of its entries, reads it.
+func verbs() []verb {
+	return []verb{
+		{"validate", "JOB.yaml...", "check job files and their input, send nothing", []string{
+			"rmmjob validate nightly-devices.yaml",
+			"rmmjob validate jobs/*.yaml --json",
+		}, validateVerb},
+		{"plan", "JOB.yaml", "show what an update would change, send no write", []string{
+			"rmmjob plan asset-tags.yaml",
+			"rmmjob plan asset-tags.yaml --detailed-exitcode",
+		}, planVerb},
+		{"run", "JOB.yaml", "run a job, or continue its unfinished run", []string{
+			"rmmjob run nightly-devices.yaml",
+			"rmmjob run asset-tags.yaml --sim",
+			"rmmjob run asset-tags.yaml --new --json",
+		}, runVerb},
+		{"resume", "[RUN]", "continue an unfinished run", []string{
+			"rmmjob resume",
+			"rmmjob resume 20260911-0200",
+		}, resumeVerb},
+		{"status", "[RUN|JOB.yaml]", "tell the last run of each job", []string{
+			"rmmjob status",
+			"rmmjob status nightly-devices.yaml --max-age 26h",
+		}, statusVerb},
+		{"runs", "", "list runs, newest first", []string{
+			"rmmjob runs",
+			"rmmjob runs --limit 100 --json",
+		}, runsVerb},
+		{"show", "RUN", "show one run whole", []string{
+			"rmmjob show 20260911-0200",
+			"rmmjob show 20260911-0200 --all",
+		}, showVerb},
+		{"rate", "", "read the API's rate limits once", []string{
+			"rmmjob rate",
+			"rmmjob rate --account msp-eu --json",
+			"rmmjob rate --sim",
+		}, rateVerb},
+		{"config", "show|set|unset|path", "show and change settings", []string{
+			"rmmjob config show",
+			"rmmjob config set throttle.profile cautious",
+			"rmmjob config set accounts.msp-eu.url merlot",
+			"rmmjob config unset throttle.profile",
+			"rmmjob config path",
+		}, configVerb},
+		{"catalogue", "[NAME]", "list the operations of the API by name", []string{
+			"rmmjob catalogue",
+			"rmmjob catalogue device-udf-set",
+		}, catalogueVerb},
+		{"sim", "", "serve a simulated account on this machine", []string{
+			"rmmjob sim",
+			"rmmjob sim --devices 20000 --latency 60ms --limits off",
+			"rmmjob sim --faults faults.yaml --legacy",
+		}, simVerb},
+		{"version", "", "print the version", []string{
+			"rmmjob version",
+		}, versionVerb},
+		{"help", "[VERB|exit-codes|env]", "explain a verb, the exit codes or the environment", []string{
+			"rmmjob help run",
+			"rmmjob help exit-codes",
+		}, helpVerb},
+	}
+}
+
+// lookupVerb finds a verb by its name.
+func lookupVerb(name string) (verb, bool) {
+	all := verbs()
+	i := slices.IndexFunc(all, func(v verb) bool { return v.name == name })
+	if i < 0 {
+		return verb{}, false
+	}
+	return all[i], true
+}
+
+// writeUsage prints the help of the whole command, examples first.
+func writeUsage(w io.Writer) {
+	fmt.Fprint(w, `rmmjob runs mass reads and mass changes against the Datto RMM API.
+
+Examples:
+  rmmjob run nightly-devices.yaml              run a job, or continue it
+  rmmjob run asset-tags.yaml --sim             try it on a simulated account
+  rmmjob plan asset-tags.yaml                  show what would change
+  rmmjob resume                                continue what was interrupted
+  rmmjob status --max-age 26h                  was last night's run good?
+
+Usage:
+  rmmjob VERB [JOB.yaml|RUN] [flags]
+
+Verbs:
+`)
+	t := newTable()
+	for _, v := range verbs() {
+		t.add(v.name, v.summary)
+	}
+	t.writeIndented(w, "  ")
+	fmt.Fprint(w, `
+Help:
+  rmmjob help VERB          flags and examples of a verb
+  rmmjob help exit-codes    what the exit status means
+  rmmjob help env           the environment variables
+`)
+}
+
+// writeVerbHelp prints the help of one verb, examples first.
+func writeVerbHelp(w io.Writer, v verb, flags string) {
+	fmt.Fprintf(w, "rmmjob %s: %s\n\nExamples:\n", v.name, v.summary)
+	for _, e := range v.examples {
+		fmt.Fprintf(w, "  %s\n", e)
+	}
+	fmt.Fprintf(w, "\nUsage:\n  %s\n", strings.TrimSpace("rmmjob "+v.name+" "+v.args))
+	if flags != "" {
+		fmt.Fprintf(w, "\nFlags:\n%s", flags)
+	}
+}
+
+// nearest returns the candidate that is at most a third of its letters away
+// from word, "" when there is none.
+func nearest(word string, candidates []string) string {
+	best, bestDistance := "", 1<<30
+	for _, c := range candidates {
+		if d := distance(word, c); d < bestDistance && d <= max(1, len(c)/3) {
+			best, bestDistance = c, d
+		}
+	}
+	return best
+}
+
+// distance is the number of letters to insert, delete, replace or swap with
+// the neighbour that make b out of a.
+func distance(a, b string) int {
+	var before, last []int
+	for i := 0; i <= len(a); i++ {
+		row := make([]int, len(b)+1)
+		for j := range row {
+			switch {
+			case i == 0:
+				row[j] = j
+			case j == 0:
+				row[j] = i
+			default:
+				cost := 1
+				if a[i-1] == b[j-1] {
+					cost = 0
+				}
+				row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+				if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+					row[j] = min(row[j], before[j-2]+1)
+				}
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}
