@@ -1,0 +1,352 @@
+package throttle
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Reading is what the server says about the use of the account, by all its programs
+// together. It comes from GET /v2/system/request_rate, which counts as a read itself.
+// Values out of all sense are replaced by safe ones.
+type Reading struct {
+	Window time.Duration // length of the rolling window; 60 s where it is missing
+	Limit  int           // reads per window
+	Count  int
+	// HasWrite tells whether the answer had the fields of the write bucket. Without
+	// them, or with a limit of 0, the account has one bucket for everything.
+	HasWrite   bool
+	WriteLimit int
+	WriteCount int
+	CutOff     float64 // share of a limit from which answers are held back; usually 0.9
+	Ops        map[string]OpReading
+}
+
+// OpReading is the use of the bucket of one write operation.
+type OpReading struct{ Limit, Count int }
+
+// ProbeError is what Config.Probe may return if the server answered, but not with a
+// reading, so that a 429 or a block met by a reading is treated as one. Any other error
+// counts as a request whose fate is not known.
+type ProbeError struct {
+	Result Result
+	Err    error
+}
+
+func (e *ProbeError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *ProbeError) Unwrap() error { return e.Err }
+
+// What is assumed until the server has said something better.
+const (
+	fallbackLimit  = 600
+	fallbackCutOff = 0.9
+	fallbackWindow = time.Minute
+	maxLimit       = 1_000_000
+)
+
+// track is the calibration state of reads or of writes. One reading refreshes both.
+type track struct {
+	*bucket
+	tried  time.Time // when the last reading was asked for or came
+	since  int       // own requests since then
+	drift  float64   // server against local utilisation at the last calibration
+	stable int       // stable calibrations in a row
+	urgent string    // why a reading is due at once
+	slow   latencies
+}
+
+// load returns the delay that a track has now, the highest over its buckets, and whether
+// all of them are below the onset.
+func (p reference) load(e *engine, t *track, now time.Time) (delay time.Duration, quiet bool) {
+	quiet = true
+	for _, b := range e.bucketsOf(t) {
+		space, full := p.room(e, b, now)
+		delay = max(delay, space)
+		quiet = quiet && !full && space == 0
+	}
+	return delay, quiet
+}
+
+func (p reference) confidence(e *engine, t *track, now time.Time) float64 {
+	return min(1, float64(e.mine(t.bucket, now))/float64(p.ConfidenceCount))
+}
+
+func (p reference) due(e *engine, t *track, now time.Time) (time.Time, string) {
+	confidence := p.confidence(e, t, now)
+	delay, quiet := p.load(e, t, now)
+	factor := 1.0
+	if !quiet {
+		factor = 1 / (1 + t.drift/p.DriftThreshold*p.DriftScaling)
+	}
+	base := p.CalibrationBase
+	for range t.stable / p.StabilityThreshold {
+		if base = min(2*base, p.CalibrationMax); base == p.CalibrationMax {
+			break
+		}
+	}
+	interval := max(p.CalibrationMin, time.Duration(float64(base)*confidence*factor), 10*delay)
+	if e.failed {
+		interval = max(interval, p.CalibrationBase)
+		return t.tried.Add(interval), "the last reading failed"
+	}
+	needed := 0
+	switch {
+	case confidence < 1:
+		needed = max(10, p.ConfidenceCount/5)
+	case quiet:
+		needed = max(10, p.ConfidenceCount*2/5)
+	}
+	if at := t.tried.Add(interval); needed == 0 || t.since < needed || !now.Before(at) {
+		return at, "every " + interval.Round(100*time.Millisecond).String()
+	}
+	return now, fmt.Sprintf("%d own requests", needed)
+}
+
+func (p reference) learn(e *engine, t *track, now time.Time) {
+	local := e.local(t.bucket, now)
+	t.drift = max(float64(t.reported-local), float64(local-t.reported)) / float64(t.limit)
+	if _, quiet := p.load(e, t, now); quiet && t.drift < p.DriftThreshold && p.confidence(e, t, now) == 1 {
+		t.stable++
+	} else {
+		t.stable = 0
+	}
+}
+
+// wantReading tells whether a reading must be asked for now: because the gate stays
+// closed without one, or because one is due.
+func (e *engine) wantReading(now time.Time) bool {
+	if e.reading || e.waiting == 0 {
+		return false
+	}
+	if e.block.cause != "" {
+		return !now.Before(e.block.until)
+	}
+	if e.silent(now) {
+		return false
+	}
+	if e.stale != "" {
+		return true
+	}
+	for _, l := range e.order {
+		if len(l.queue) == 0 {
+			continue
+		}
+		if s := e.decide(now, l).paused; s != nil && s.over(now) {
+			return true
+		}
+	}
+	at, ok := e.nextDue(now)
+	return ok && !now.Before(at)
+}
+
+// silent tells whether even a reading, which is a read, would make things worse.
+func (e *engine) silent(now time.Time) bool {
+	s := &e.read.stop
+	return s.cause == causeLimited && now.Before(s.until)
+}
+
+// nextDue returns when the next reading that nobody waits for may be sent: it is due on a
+// track that is in use, and takes its turn among the reads.
+func (e *engine) nextDue(now time.Time) (at time.Time, ok bool) {
+	if e.read.stop.cause != "" {
+		return time.Time{}, false
+	}
+	for _, t := range e.tracks() {
+		if !e.inUse(t) {
+			continue
+		}
+		due, _ := e.pacing.due(e, t, now)
+		if t.urgent != "" {
+			due = now
+		}
+		if !ok || due.Before(at) {
+			at, ok = due, true
+		}
+	}
+	if !ok {
+		return at, false
+	}
+	space, full := e.pacing.room(e, e.read.bucket, now)
+	if slot := e.read.last.Add(space); slot.After(at) {
+		at = slot
+	}
+	return at, !full
+}
+
+// beginReading counts a reading that is being sent, as the read that it is.
+func (e *engine) beginReading(wall time.Time) {
+	now := e.tick(wall)
+	e.reading = true
+	e.read.inFlight++
+	e.read.last = now
+	for _, t := range e.tracks() {
+		t.tried, t.since, t.urgent = now, 0, ""
+	}
+	if e.block.cause != "" {
+		e.emit(now, Event{Kind: EventProbe, Text: "one request looks whether the block has ended"})
+	}
+}
+
+// endReading takes in what came of a reading. An abandoned one was ended by us, because
+// nobody waited any longer, which says nothing about the server.
+func (e *engine) endReading(wall time.Time, r Reading, err error, abandoned bool) {
+	now := e.tick(wall)
+	e.reading = false
+	e.read.inFlight--
+	var pe *ProbeError
+	known := errors.As(err, &pe)
+	if !known || pe.Result.Status != 0 {
+		e.read.own.add(now, 1)
+	}
+	switch {
+	case err == nil:
+		e.take(now, r)
+	case abandoned:
+		e.read.tried = time.Time{}
+	case known:
+		e.lost(now, pe.Result, true, err)
+	default:
+		e.lost(now, Result{}, false, err)
+	}
+}
+
+// take stores a reading, then looks again at everything that waited for one.
+func (e *engine) take(now time.Time, r Reading) {
+	e.failed, e.calibrations = false, e.calibrations+1
+	e.answered()
+	e.line.point(e.wall(now)).Calibrations++
+	e.adopt(now, r)
+	e.findLegacy(now, r)
+	seed := e.stale != ""
+	e.stale, e.started = "", true
+	e.read.take(now, r.Limit, r.Count, e.mine(e.read.bucket, now), seed)
+	e.write.take(now, r.WriteLimit, r.WriteCount, e.write.mine(now), seed)
+	for _, name := range slices.Sorted(maps.Keys(r.Ops)) {
+		if op := r.Ops[name]; op.Limit > 0 {
+			b, isNew := e.operation(now, name, op.Limit)
+			b.take(now, op.Limit, op.Count, b.mine(now), seed || isNew)
+		}
+	}
+	for _, b := range e.buckets() {
+		b.stored = float64(max(b.reported, e.local(b, now))) / float64(b.limit)
+		b.storedAt = now
+	}
+	for _, t := range e.tracks() {
+		t.tried, t.since = now, 0
+		e.pacing.learn(e, t, now)
+	}
+	e.emit(now, Event{Kind: EventCalibrate, Text: fmt.Sprintf("reads %d of %d, writes %d of %d", e.read.reported, e.read.limit, e.write.reported, e.write.limit)})
+	if e.block.cause != "" {
+		e.unblock(now)
+	}
+	for _, b := range e.buckets() {
+		if b.stop.over(now) {
+			e.reopen(now, b)
+		}
+	}
+}
+
+// adopt takes over window, limits and cut-off as far as they make sense.
+func (e *engine) adopt(now time.Time, r Reading) {
+	if r.Window >= time.Second && r.Window <= time.Hour && r.Window != e.window {
+		e.window = r.Window
+		for _, b := range e.buckets() {
+			b.own.resize(now, e.window)
+			b.seed.resize(now, e.window)
+		}
+	}
+	if r.CutOff > 0 && r.CutOff <= 1 {
+		e.cutOff = r.CutOff
+	}
+}
+
+// operation returns the bucket of a write operation, which is new if the server has not
+// named it before.
+func (e *engine) operation(now time.Time, name string, limit int) (b *bucket, isNew bool) {
+	if b = e.byName[name]; b != nil {
+		return b, false
+	}
+	b = newBucket(name, limit, now, e.window)
+	b.op = true
+	e.byName[name] = b
+	e.all = append(e.all, b)
+	slices.SortFunc(e.all[2:], func(a, b *bucket) int { return strings.Compare(a.name, b.name) })
+	if l := e.lanes[name]; l != nil {
+		l.op = b
+	}
+	return b, true
+}
+
+// lost keeps the local state after a reading that brought none: r is what the server
+// answered, if that is known. A stop that waited for the reading waits again.
+func (e *engine) lost(now time.Time, r Result, known bool, err error) {
+	if !e.failed {
+		e.failed = true
+		e.emit(now, Event{Kind: EventWarning, Text: fmt.Sprintf("the request rate could not be read, own counts must do until it can: %v", err)})
+	}
+	switch {
+	case e.block.cause != "":
+		e.block.close(now, e.block.cause, e.jittered(e.block.longer(max(maxBlockWait, e.cfg.BlockWait))))
+		e.emit(now, Event{Kind: EventBlock, Until: e.wall(e.block.until), Text: "still blocked"})
+		return
+	case known && r.Status == 403 && !r.JSON:
+		e.startBlock(now, "a reading was refused with 403")
+	case known && r.Status == 429:
+		e.limit(now, e.read.bucket, r)
+	}
+	if e.stale != "" && e.started {
+		// Whatever was known before the gap is worth nothing, so begin slowly.
+		e.read.entry.begin()
+		e.write.entry.begin()
+	}
+	e.stale, e.started = "", true
+	for _, b := range e.buckets() {
+		s := &b.stop
+		switch {
+		case s.cause == "" || now.Before(s.until):
+		case s.cause == causeLimited && !known:
+			s.close(now, s.cause, e.jittered(s.longer(max(maxLimitWait, e.cfg.RateLimitWait))))
+		case s.cause == causeLimited:
+			s.until = now.Add(e.cfg.PauseWait)
+		default:
+			e.reopenUnread(now, b)
+		}
+	}
+}
+
+// latencies notices answers that are a second slower than usual: above its cut-off the
+// server holds every answer back for that long.
+type latencies struct {
+	ring [32]time.Duration
+	n    int
+	told int // n when it was last noticed
+}
+
+// add tells whether three of the last five answers were slow.
+func (l *latencies) add(d time.Duration) bool {
+	l.ring[l.n%len(l.ring)] = d
+	l.n++
+	if l.n < 10 || l.n-l.told < 5 {
+		return false
+	}
+	sorted := l.ring
+	known := sorted[:min(l.n, len(sorted))]
+	slices.Sort(known)
+	usual := known[len(known)/2]
+	slow := 0
+	for i := l.n - 5; i < l.n; i++ {
+		if l.ring[i%len(l.ring)] > usual+900*time.Millisecond {
+			slow++
+		}
+	}
+	if slow < 3 {
+		return false
+	}
+	l.told = l.n
+	return true
+}

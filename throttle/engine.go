@@ -1,0 +1,257 @@
+package throttle
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// engine is the arithmetic of the throttle. Its methods take the wall clock as their
+// first argument; between two calls nothing happens. It is not safe for concurrent use.
+type engine struct {
+	cfg     Config // with the defaults filled in
+	profile Profile
+	pacing  pacing
+	jitter  func() float64 // from 0 to 1
+
+	now  time.Time     // the last time seen, by the engine's own clock
+	skew time.Duration // the engine's clock minus the wall clock
+
+	window   time.Duration
+	cutOff   float64
+	legacy   bool
+	read     *track
+	write    *track
+	all      []*bucket // read, write, then the operations
+	byName   map[string]*bucket
+	lanes    map[string]*lane
+	order    []*lane
+	waiting  int
+	seq      uint64
+	held     time.Duration // see Status.Held
+	spent    time.Duration // pauses so far
+	pausedTo time.Time     // until when waiting requests are held by a pause
+
+	reading bool   // a reading is on its way
+	stale   string // why nothing may be sent before a reading; empty if it may
+	started bool   // the first reading is over
+	failed  bool   // the last reading brought nothing
+
+	block     stop
+	limitedAt time.Time       // of the last 429 that no good answer has followed
+	streak    string          // lane of the last answer, if that was a 403 of the API
+	forbidden map[string]bool // lanes whose 403s were taken for a block and were none
+	refusing  bool            // the exhausted budget has been announced
+
+	calibrations, refusals, blockedTimes int
+	line                                 timeline
+	events                               []Event
+}
+
+// gapLimit is the silence after which the account is read before anything is sent. While
+// requests wait, step is called every nap, so that a longer silence means that the
+// machine slept or the clock was set.
+const (
+	gapLimit = 30 * time.Second
+	nap      = 10 * time.Second
+)
+
+func newEngine(cfg Config) *engine {
+	e := &engine{
+		cfg:       cfg,
+		window:    fallbackWindow,
+		cutOff:    fallbackCutOff,
+		byName:    map[string]*bucket{},
+		lanes:     map[string]*lane{},
+		forbidden: map[string]bool{},
+		legacy:    cfg.Legacy == LegacyOn,
+		stale:     "the first reading is awaited",
+		jitter:    rand.Float64,
+	}
+	e.read = &track{bucket: newBucket("reads", fallbackLimit, time.Unix(0, 0), e.window)}
+	e.write = &track{bucket: newBucket("writes", fallbackLimit, time.Unix(0, 0), e.window)}
+	e.all = []*bucket{e.read.bucket, e.write.bucket}
+	e.profile, e.pacing = cfg.Profile, reference{cfg.Profile}
+	return e
+}
+
+// setProfile changes the pacing; counts, stops and what was learnt stay.
+func (e *engine) setProfile(wall time.Time, p Profile) {
+	now := e.tick(wall)
+	e.profile, e.pacing = p, reference{p}
+	e.warnCustom(now)
+}
+
+func (e *engine) warnCustom(now time.Time) {
+	if base := e.profile.Base; base != "" {
+		e.emit(now, Event{Kind: EventWarning, Text: "custom throttle values on top of " + base + " are in use; they are not known to be safe"})
+	}
+}
+
+func (e *engine) tracks() [2]*track  { return [2]*track{e.read, e.write} }
+func (e *engine) buckets() []*bucket { return e.all }
+func (e *engine) wall(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.Add(-e.skew)
+}
+
+func (e *engine) emit(now time.Time, ev Event) {
+	ev.At = e.wall(now)
+	e.events = append(e.events, ev)
+}
+
+// tick moves the engine's clock. It follows the wall clock without the monotonic part,
+// which stands still while a machine sleeps; it never goes back, so that a clock that is
+// set back makes no old entry last for hours.
+func (e *engine) tick(wall time.Time) time.Time {
+	now := wall.Round(0).Add(e.skew)
+	if e.now.IsZero() {
+		e.now = now
+		e.warnCustom(now)
+		return now
+	}
+	passed := now.Sub(e.now)
+	switch {
+	case passed < 0:
+		e.skew -= passed
+		now = e.now
+		if passed < -time.Second {
+			e.distrust("the clock was set back")
+		}
+	case passed > gapLimit:
+		e.distrust("nothing was seen for " + passed.Round(time.Second).String())
+	default:
+		e.account(now, passed)
+	}
+	e.now = now
+	return now
+}
+
+// distrust asks for a reading before the next request.
+func (e *engine) distrust(why string) {
+	if e.stale == "" {
+		e.stale = "a reading is awaited, " + why
+	}
+}
+
+// account adds up the time that requests have been held since the last tick.
+func (e *engine) account(now time.Time, passed time.Duration) {
+	for _, t := range e.tracks() {
+		if e.inUse(t) {
+			e.held += passed
+		}
+	}
+	if paused := min(passed, e.pausedTo.Sub(e.now)); paused > 0 {
+		e.spent += paused
+		e.line.point(e.wall(now)).Paused += paused
+	}
+}
+
+// inUse tells whether requests of a track are waiting.
+func (e *engine) inUse(t *track) bool {
+	for _, l := range e.order {
+		if len(l.queue) > 0 && e.trackOf(l) == t {
+			return true
+		}
+	}
+	return false
+}
+
+// outcome is what a step has decided.
+type outcome struct {
+	granted []*ticket
+	refused []*ticket // their err says why
+	probe   bool      // a reading is to be made, and endReading to be called with it
+	wake    time.Time // by the wall clock: call step again then; zero if nobody waits
+}
+
+// step grants everything that may be sent now.
+func (e *engine) step(wall time.Time) outcome {
+	now := e.tick(wall)
+	var out outcome
+	if e.silent(now) {
+		for _, b := range e.all[1:] {
+			if b.stop.over(now) {
+				e.reopenUnread(now, b)
+			}
+		}
+	}
+	if e.wantReading(now) {
+		e.beginReading(wall)
+		out.probe = true
+	}
+	// While a reading is on its way one request stays behind, so that there is always
+	// somebody who waits for it and ends it when he gives up.
+	for e.waiting > 0 && !(e.reading && e.waiting == 1) {
+		l := e.nextOpen(now)
+		if l == nil {
+			break
+		}
+		out.granted = append(out.granted, e.grant(now, l))
+	}
+	out.refused = e.refuse(now)
+	out.wake = e.wall(e.nextWake(now))
+	return out
+}
+
+// refuse ends the waiting of lanes that are closed for longer than the pause budget
+// allows, and notes until when the others are paused.
+func (e *engine) refuse(now time.Time) (refused []*ticket) {
+	e.pausedTo = time.Time{}
+	for _, l := range e.order {
+		if len(l.queue) == 0 {
+			continue
+		}
+		s := e.decide(now, l).paused
+		if s == nil {
+			continue
+		}
+		need := s.until.Sub(now)
+		if need <= min(maxRetryAfter, e.cfg.MaxPause-e.spent) || need <= 0 {
+			if s.until.After(e.pausedTo) {
+				e.pausedTo = s.until
+			}
+			continue
+		}
+		err := &ExhaustedError{Lane: l.String(), Cause: s.cause, Wait: need, Spent: e.spent, Max: e.cfg.MaxPause}
+		if !e.refusing {
+			e.refusing = true
+			e.emit(now, Event{Kind: EventWarning, Lane: l.name, Until: e.wall(s.until), Text: err.Error()})
+		}
+		for _, t := range l.queue {
+			t.ended, t.err = true, err
+		}
+		refused = append(refused, l.queue...)
+		e.waiting -= len(l.queue)
+		l.queue = nil
+	}
+	return refused
+}
+
+// nextWake returns when something can change without a call from outside.
+func (e *engine) nextWake(now time.Time) time.Time {
+	if e.waiting == 0 {
+		return time.Time{}
+	}
+	wake := now.Add(nap)
+	sooner := func(t time.Time) {
+		if t.After(now) && t.Before(wake) {
+			wake = t
+		}
+	}
+	for _, l := range e.order {
+		if len(l.queue) == 0 {
+			continue
+		}
+		d := e.decide(now, l)
+		sooner(d.at)
+		if d.paused != nil {
+			sooner(d.paused.until)
+		}
+	}
+	if at, ok := e.nextDue(now); ok && !e.reading {
+		sooner(at)
+	}
+	return wake
+}

@@ -1,0 +1,272 @@
+package throttle
+
+import (
+	"slices"
+	"time"
+)
+
+// pacing is a model of how fast a bucket may be used. The engine counts, queues, stops
+// and calibrates; a model only answers these three questions. Profiles choose the model.
+type pacing interface {
+	// room returns the least space between two requests that touch b, or full if
+	// requests that touch b must pause now.
+	room(e *engine, b *bucket, now time.Time) (space time.Duration, full bool)
+	// due returns when the next reading for a track is due, and why then.
+	due(e *engine, t *track, now time.Time) (at time.Time, why string)
+	// learn takes in a reading that the buckets of the track have already stored.
+	learn(e *engine, t *track, now time.Time)
+}
+
+// reference is the pacing of the profiles aggressive, medium and cautious: a delay that
+// grows with the utilisation.
+type reference struct{ Profile }
+
+func (p reference) room(e *engine, b *bucket, now time.Time) (time.Duration, bool) {
+	u := e.utilisation(b, now)
+	if u >= e.pauseAt()-1e-9 {
+		return 0, true
+	}
+	// No separate calibration floor is needed: the stored utilisation holds until the
+	// next calibration, and with it the delay that it gives.
+	if u < p.Onset {
+		return 0, false
+	}
+	d := u * float64(p.DelayMultiplier)
+	if b.op {
+		d *= max(1, float64(e.write.limit)/float64(b.limit))
+	}
+	return time.Duration(d), false
+}
+
+// pauseAt returns the utilisation at which a bucket pauses. It stays above zero even if
+// the server should report a very low cut-off, or nothing would ever be sent.
+func (e *engine) pauseAt() float64 {
+	return max(e.cutOff-e.profile.SafetyOverhead, 0.05)
+}
+
+// lane is the queue of the requests of one kind.
+type lane struct {
+	name  string
+	write bool
+	op    *bucket // nil for reads and for operations that the server does not list
+	queue []*ticket
+	last  time.Time
+}
+
+// ticket is one request that waits in a lane, then one that is in flight.
+type ticket struct {
+	lane    *lane
+	seq     uint64
+	granted bool
+	ended   bool // answered, cancelled or refused
+	ready   chan struct{}
+	err     error // why it was refused
+
+	at       time.Time // when it was granted
+	main, op *bucket   // the buckets that it touches; op may be nil
+	before   [3]time.Time
+	first    bool // it is the one request that tries the gate after a stop
+}
+
+// touched returns the buckets that a request of l touches; the second may be nil.
+func (e *engine) touched(l *lane) (*bucket, *bucket) {
+	if !l.write || e.legacy {
+		return e.read.bucket, nil
+	}
+	return e.write.bucket, l.op
+}
+
+// decision is the answer to: when may the next request of this lane be sent?
+type decision struct {
+	at     time.Time     // not before this; zero if that hangs on an answer or a reading
+	space  time.Duration // delay behind it
+	paused *stop         // the stop that closes the lane
+	full   *bucket       // the bucket at the cut-off for which no pause has begun yet
+	why    string
+}
+
+func (d decision) open(now time.Time) bool { return !d.at.IsZero() && !now.Before(d.at) }
+
+// decide changes nothing.
+func (e *engine) decide(now time.Time, l *lane) decision {
+	if e.block.cause != "" {
+		return decision{paused: &e.block, why: e.block.cause}
+	}
+	if e.stale != "" {
+		return decision{why: e.stale}
+	}
+	d := decision{at: now}
+	main, op := e.touched(l)
+	for _, b := range []*bucket{main, op} {
+		if b == nil {
+			continue
+		}
+		if b.stop.cause != "" {
+			return decision{paused: &b.stop, why: b.stop.cause}
+		}
+		space, full := e.pacing.room(e, b, now)
+		if full {
+			return decision{full: b}
+		}
+		if b.entry.state == entrySent {
+			return decision{why: "the first answer after a pause is awaited"}
+		}
+		space = max(space, b.entry.space(now, b.limit, e.window))
+		d.after(b.last, space, "spaced, "+b.name+" is in use")
+	}
+	if l.write && l.op == nil && !e.legacy {
+		space := time.Duration(e.profile.UnknownOperationSafetyFactor * float64(e.profile.DelayMultiplier))
+		d.after(l.last, space, "the server does not list the operation")
+	}
+	return d
+}
+
+// after moves the decision to space after last, if that is later.
+func (d *decision) after(last time.Time, space time.Duration, why string) {
+	if space > d.space {
+		d.space, d.why = space, why
+	}
+	if at := last.Add(space); at.After(d.at) {
+		d.at = at
+	}
+}
+
+// enqueue puts a request at the end of its lane.
+func (e *engine) enqueue(wall time.Time, name string) *ticket {
+	e.tick(wall)
+	l := e.laneOf(name)
+	e.seq++
+	t := &ticket{lane: l, seq: e.seq}
+	l.queue = append(l.queue, t)
+	e.waiting++
+	return t
+}
+
+func (e *engine) laneOf(name string) *lane {
+	if l := e.lanes[name]; l != nil {
+		return l
+	}
+	l := &lane{name: name, write: name != Read, op: e.byName[name]}
+	e.lanes[name] = l
+	e.order = append(e.order, l)
+	return l
+}
+
+// nextOpen returns the lane whose oldest request may be sent now and came first, or nil.
+// A pause that has become necessary begins here, when somebody wants to send.
+func (e *engine) nextOpen(now time.Time) *lane {
+	var best *lane
+	for _, l := range e.order {
+		if len(l.queue) == 0 {
+			continue
+		}
+		d := e.decide(now, l)
+		if d.full != nil {
+			e.pauseFull(now, d.full)
+			continue
+		}
+		if d.open(now) && (best == nil || l.queue[0].seq < best.queue[0].seq) {
+			best = l
+		}
+	}
+	return best
+}
+
+// grant sends the oldest request of a lane.
+func (e *engine) grant(now time.Time, l *lane) *ticket {
+	d := e.decide(now, l)
+	t := l.queue[0]
+	l.queue[0] = nil
+	l.queue = l.queue[1:]
+	e.waiting--
+	t.granted, t.at = true, now
+	t.main, t.op = e.touched(l)
+	e.book(now, t)
+	tr := e.trackOf(l)
+	tr.since++
+	if d.space > 0 {
+		tr.stable = 0
+	}
+	p := e.line.point(e.wall(now))
+	p.Delay = max(p.Delay, d.space)
+	if l.write {
+		p.Writes++
+	} else {
+		p.Reads++
+	}
+	p.ReadUtilisation = max(p.ReadUtilisation, e.utilisation(e.read.bucket, now))
+	p.WriteUtilisation = max(p.WriteUtilisation, e.utilisation(e.write.bucket, now))
+	return t
+}
+
+// book enters a request that is being sent into its buckets. Own writes are counted in
+// the write bucket on legacy accounts too, so that nothing moves when one is recognised.
+func (e *engine) book(now time.Time, t *ticket) {
+	t.before = [3]time.Time{t.main.last, {}, t.lane.last}
+	t.main.last, t.lane.last = now, now
+	e.counted(t).inFlight++
+	t.first = t.main.entry.try()
+	if t.op != nil {
+		t.before[1] = t.op.last
+		t.op.last = now
+		t.op.inFlight++
+		t.first = t.op.entry.try() || t.first
+	}
+}
+
+// counted returns the bucket that holds the count of a request.
+func (e *engine) counted(t *ticket) *bucket {
+	if t.lane.write {
+		return e.write.bucket
+	}
+	return e.read.bucket
+}
+
+// unbook takes a request out of flight. If it never reached the server, its slot is free
+// again at once, unless a later request has been paced after it.
+func (e *engine) unbook(now time.Time, t *ticket, reached bool) {
+	t.ended = true
+	for i, b := range []*bucket{e.counted(t), t.op} {
+		if b == nil {
+			continue
+		}
+		b.inFlight--
+		if reached {
+			b.own.add(now, 1)
+		} else if b := []*bucket{t.main, t.op}[i]; b.last.Equal(t.at) {
+			b.last = t.before[i]
+		}
+	}
+	if !reached && t.lane.last.Equal(t.at) {
+		t.lane.last = t.before[2]
+	}
+	if t.first && !reached {
+		t.main.entry.tried(now, false, e.window)
+		if t.op != nil {
+			t.op.entry.tried(now, false, e.window)
+		}
+	}
+}
+
+// cancel withdraws a request that waits or that was granted and not sent after all.
+func (e *engine) cancel(wall time.Time, t *ticket) {
+	now := e.tick(wall)
+	switch {
+	case t.ended:
+	case t.granted:
+		e.unbook(now, t, false)
+	default:
+		t.ended = true
+		i := slices.Index(t.lane.queue, t)
+		t.lane.queue = slices.Delete(t.lane.queue, i, i+1)
+		e.waiting--
+	}
+}
+
+// String describes a lane for messages.
+func (l *lane) String() string {
+	if !l.write {
+		return "reads"
+	}
+	return "writes of " + l.name
+}

@@ -1,0 +1,191 @@
+package throttle
+
+import (
+	"slices"
+	"time"
+)
+
+// Event is something worth telling a person. Text is one line for people.
+type Event struct {
+	At    time.Time
+	Kind  string
+	Lane  string    // the bucket or lane that it is about; empty for all
+	Until time.Time // for stops: when it will be looked at again
+	Text  string
+}
+
+// The kinds of events.
+const (
+	EventPause     = "pause"     // a bucket is at the cut-off and closed for a while
+	EventResume    = "resume"    // a stop has ended
+	EventLimited   = "429"       // the server has refused requests, the bucket is closed
+	EventBlock     = "block"     // the address or account is blocked, everything is closed
+	EventProbe     = "probe"     // one request looks whether a block has ended
+	EventCalibrate = "calibrate" // a reading was taken in
+	EventLegacy    = "legacy"    // the account was recognised as a legacy one
+	EventWarning   = "warning"   // anything else that should be known
+)
+
+// Status is a snapshot of a Limiter. Times are wall clock.
+type Status struct {
+	At       time.Time
+	Profile  string
+	Model    string // modern or legacy
+	Window   time.Duration
+	CutOff   float64        // share of a limit
+	Buckets  []BucketStatus // reads, writes, then operations by name
+	Waiting  int
+	InFlight int
+
+	Blocked      string    // why everything is closed; empty if it is not
+	BlockedUntil time.Time // when one probe will look
+
+	Calibrations int // readings taken in
+	Limited      int // answers with 429
+	Blocks       int
+	Held         time.Duration // see [Limiter.Held]
+	Paused       time.Duration // of the pause budget
+	MaxPause     time.Duration
+	Timeline     []Point // oldest first
+}
+
+// BucketStatus is the state of one quota.
+type BucketStatus struct {
+	Name        string
+	Limit       int
+	Own         int // own requests in the window, those in flight included
+	Others      int // of all others, by the last calibration
+	Reported    int // what the server reported then
+	Utilisation float64
+	Delay       time.Duration // space between two requests now
+	PausedUntil time.Time     // zero while open
+	Reason      string        // why it is closed or slowed down; empty if it is not
+
+	// Of the calibrations, which reads and writes have and operations share:
+	NextCalibration time.Time
+	Why             string
+	Stable          int // stable calibrations in a row
+}
+
+// Point is a piece of the time line. Shares and delay are the highest in it.
+type Point struct {
+	At               time.Time
+	Width            time.Duration
+	Reads, Writes    int // own requests
+	ReadUtilisation  float64
+	WriteUtilisation float64
+	Delay            time.Duration
+	Paused           time.Duration
+	Calibrations     int
+	Limited, Blocked int // requests refused with 429, or by a block
+}
+
+// timeline keeps the last points; when there are too many, two become one.
+type timeline struct {
+	width  time.Duration
+	points []Point
+}
+
+const (
+	firstWidth = 10 * time.Second
+	maxPoints  = 360
+)
+
+// point returns the point that holds t.
+func (tl *timeline) point(t time.Time) *Point {
+	if tl.width == 0 {
+		tl.width = firstWidth
+	}
+	n := len(tl.points)
+	if n > 0 && t.Before(tl.points[n-1].At.Add(tl.width)) {
+		return &tl.points[n-1]
+	}
+	if n == maxPoints {
+		tl.merge()
+		return tl.point(t)
+	}
+	tl.points = append(tl.points, Point{At: t.Truncate(tl.width), Width: tl.width})
+	return &tl.points[n]
+}
+
+func (tl *timeline) merge() {
+	tl.width *= 2
+	merged := tl.points[:0]
+	for _, p := range tl.points {
+		p.At, p.Width = p.At.Truncate(tl.width), tl.width
+		if n := len(merged); n > 0 && merged[n-1].At.Equal(p.At) {
+			merged[n-1].join(p)
+		} else {
+			merged = append(merged, p)
+		}
+	}
+	tl.points = merged
+}
+
+func (p *Point) join(q Point) {
+	p.Reads += q.Reads
+	p.Writes += q.Writes
+	p.ReadUtilisation = max(p.ReadUtilisation, q.ReadUtilisation)
+	p.WriteUtilisation = max(p.WriteUtilisation, q.WriteUtilisation)
+	p.Delay = max(p.Delay, q.Delay)
+	p.Paused += q.Paused
+	p.Calibrations += q.Calibrations
+	p.Limited += q.Limited
+	p.Blocked += q.Blocked
+}
+
+// status describes the engine as it is.
+func (e *engine) status(wall time.Time) Status {
+	now := e.tick(wall)
+	s := Status{
+		At: e.wall(now), Profile: e.profile.Name, Model: "modern", Window: e.window, CutOff: e.cutOff,
+		Waiting: e.waiting, InFlight: e.read.inFlight + e.write.inFlight,
+		Blocked: e.block.cause, Calibrations: e.calibrations, Limited: e.refusals, Blocks: e.blockedTimes,
+		Held: e.held, Paused: e.spent, MaxPause: e.cfg.MaxPause, Timeline: slices.Clone(e.line.points),
+	}
+	if e.block.cause != "" {
+		s.BlockedUntil = e.wall(e.block.until)
+	}
+	buckets := e.all
+	if e.legacy {
+		s.Model, buckets = "legacy", e.all[:1]
+	}
+	for _, b := range buckets {
+		s.Buckets = append(s.Buckets, e.bucketStatus(now, b))
+	}
+	for i, t := range e.tracks() {
+		if i < len(s.Buckets) {
+			b := &s.Buckets[i]
+			b.Stable = t.stable
+			at, why := e.pacing.due(e, t, now)
+			if t.urgent != "" {
+				at, why = now, t.urgent
+			}
+			b.NextCalibration, b.Why = e.wall(at), why
+		}
+	}
+	return s
+}
+
+func (e *engine) bucketStatus(now time.Time, b *bucket) BucketStatus {
+	space, _ := e.pacing.room(e, b, now)
+	s := BucketStatus{
+		Name: b.name, Limit: b.limit, Own: e.mine(b, now), Others: b.others, Reported: b.reported,
+		Utilisation: e.utilisation(b, now), Delay: max(space, b.entry.space(now, b.limit, e.window)),
+	}
+	switch {
+	case e.block.cause != "":
+		s.PausedUntil, s.Reason = e.wall(e.block.until), e.block.cause
+	case b.stop.cause != "":
+		s.PausedUntil, s.Reason = e.wall(b.stop.until), b.stop.cause
+	case e.stale != "":
+		s.Reason = e.stale
+	case b.entry.state == entrySent:
+		s.Reason = "the first answer after a stop is awaited"
+	case s.Delay > space:
+		s.Reason = "going on slowly after a stop"
+	case s.Delay > 0:
+		s.Reason = "spaced by the utilisation"
+	}
+	return s
+}
