@@ -1,0 +1,131 @@
+package rmmsim
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// The methods of this file look into the account and lay it out, past all
+// rules and without a trace in the log.
+
+// DeviceUIDs lists the devices in the order of the device list.
+func (a *Account) DeviceUIDs() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	list := make([]string, len(a.fleet.devices))
+	for i, dev := range a.fleet.devices {
+		list[i] = a.uid(dev)
+	}
+	return list
+}
+
+// Device gives a device as the API would send it.
+func (a *Account) Device(uid string) (json.RawMessage, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	dev := a.fleet.device(uid)
+	if dev == nil {
+		return nil, false
+	}
+	return a.renderDevice(dev), true
+}
+
+// UDF gives the value of a UDF such as "udf7"; "" is an empty one.
+func (a *Account) UDF(uid, name string) string {
+	raw, _ := a.Device(uid)
+	var dev struct{ UDF map[string]*string }
+	if json.Unmarshal(raw, &dev) != nil {
+		return ""
+	}
+	return deref(dev.UDF[name])
+}
+
+// SetUDF sets a UDF such as "udf7" as a technician in the web interface would
+// do; "" clears it.
+func (a *Account) SetUDF(uid, name, value string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	dev := a.fleet.device(uid)
+	n, ok := a.udfNumber(name)
+	if dev == nil || !ok {
+		return fmt.Errorf("set %s of device %s: no such field or device", name, uid)
+	}
+	dev.edit().udf[n] = value
+	clear(a.cache)
+	return nil
+}
+
+// AddDevice adds a device at the end of the list, as it stands in a JSON
+// object with at least a uid. Its site is found by siteUid or siteName and
+// made if there is none. The object is served byte for byte until a write
+// changes it.
+func (a *Account) AddDevice(object string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.cache)
+	return a.addGiven(object)
+}
+
+// RemoveDevice deletes a device and tells whether it was there.
+func (a *Account) RemoveDevice(uid string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	dev := a.fleet.device(uid)
+	if dev == nil {
+		return false
+	}
+	a.fleet.remove(dev)
+	clear(a.cache)
+	return true
+}
+
+// SetDevices replaces the whole fleet by the given JSON objects; see
+// AddDevice. Sites stay, the activity log is about the new devices from now
+// on.
+func (a *Account) SetDevices(objects ...string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.cache)
+	a.fleet.devices, a.byUID = nil, map[string]*device{}
+	clear(a.byOrdinal) // ordinals are never used twice
+	for _, o := range objects {
+		if err := a.addGiven(o); err != nil {
+			return err
+		}
+	}
+	a.logged = a.fleet.devices
+	return nil
+}
+
+// SiteUID finds a site by its exact name; "" if there is none.
+func (a *Account) SiteUID(name string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s := a.siteByName(name); s != nil {
+		return s.uid
+	}
+	return ""
+}
+
+// ComponentUID is the uid of the i-th component that quick jobs can run,
+// counted from 0; "" if there are not so many.
+func (a *Account) ComponentUID(i int) string {
+	if i < 0 || i >= len(componentNames) {
+		return ""
+	}
+	return a.component(i).uid
+}
+
+// Jobs is the number of quick jobs that calls have made.
+func (a *Account) Jobs() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.jobs)
+}
+
+// InvalidateTokens ends all access tokens.
+func (a *Account) InvalidateTokens() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.tokens)
+}
