@@ -69,9 +69,18 @@ func (a *app) openSim() (*connection, error) {
 	if err != nil {
 		return nil, usagef("--sim: %w", err)
 	}
-	sim := rmmsim.New(cfg)
-	base := &url.URL{Scheme: "https", Host: "simulated-api.invalid"}
-	client, err := a.newClient(base, simKey, simSecret, sim.Transport())
+	sim, err := rmmsim.New(cfg)
+	if err != nil {
+		return nil, usagef("--sim: %w", err)
+	}
+	if cfg.Key == "" {
+		cfg.Key, cfg.Secret = simKey, simSecret // any pair will do
+	}
+	base, err := rmm.ParseBaseURL(sim.BaseURL())
+	if err != nil {
+		return nil, err
+	}
+	client, err := a.newClient(base, cfg.Key, cfg.Secret, sim.Transport())
 	if err != nil {
 		return nil, err
 	}

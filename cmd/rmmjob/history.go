@@ -108,8 +108,8 @@ func clock(t *time.Time) string {
 	return t.Local().Format("2006-01-02 15:04:05")
 }
 
-// span shows a duration in whole seconds, "-" for none.
-func span(d time.Duration) string {
+// took shows a duration in whole seconds, "-" for none.
+func took(d time.Duration) string {
 	if d <= 0 {
 		return "-"
 	}

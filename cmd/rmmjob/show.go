@@ -120,7 +120,7 @@ func (a *app) printRun(r runInfo, rows map[string]int) {
 	t.add("stage", r.Stage)
 	t.add("started", clock(r.Started))
 	t.add("finished", clock(r.Finished))
-	t.add("took", span(r.duration(a.now())))
+	t.add("took", took(r.duration(a.now())))
 	if r.Resumes > 0 {
 		t.add("resumed", fmt.Sprintf("%d times", r.Resumes))
 	}

@@ -60,7 +60,7 @@ func statusVerb(ctx context.Context, a *app, args []string) error {
 	} else if len(list) > 0 {
 		t := newTable("job", "run", "state", "started", "took", "last success", "counts")
 		for _, j := range list {
-			t.add(j.Job, j.Run, j.State, clock(j.Started), span(j.duration(a.now())), clock(j.LastSuccess), countLine(j.Counts))
+			t.add(j.Job, j.Run, j.State, clock(j.Started), took(j.duration(a.now())), clock(j.LastSuccess), countLine(j.Counts))
 		}
 		t.write(a.stdout)
 	} else {

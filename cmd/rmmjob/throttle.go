@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 
 	"rmmjob/internal/rmm"
 	"rmmjob/jobs"
+	"rmmjob/runner"
 	"rmmjob/throttle"
 )
 
@@ -30,9 +32,9 @@ func checkProfile(key, name string) error {
 	return fmt.Errorf("%q is none of %s", name, strings.Join(names, ", "))
 }
 
-// throttleJob makes what a job file says about the throttle a layer of the
+// useThrottle adds what a job file says about the throttle to its layer of the
 // settings.
-func (s *settings) throttleJob(job *jobs.Job) error {
+func (s *settings) useThrottle(job *jobs.Job) error {
 	t := job.Throttle
 	values := map[string]string{"throttle.profile": t.Profile, "throttle.base": t.Base, "throttle.legacy": t.Legacy}
 	for key, d := range map[string]time.Duration{
@@ -62,38 +64,16 @@ func customName(name string) string {
 
 // throttleConfig makes the configuration of the limiter from the settings. A
 // custom profile is announced with a warning; one with impossible values is a
-// usage error that says where it comes from. job may be nil. The caller adds
-// Probe and Event.
+// usage error that says where it comes from. The caller adds Probe and Event.
 func (a *app) throttleConfig(job *jobs.Job) (throttle.Config, error) {
+	if err := a.settings.useThrottle(job); err != nil {
+		return throttle.Config{}, err
+	}
+	profile, err := a.profile()
+	if err != nil {
+		return throttle.Config{}, err
+	}
 	s := &a.settings
-	if job != nil {
-		if err := s.throttleJob(job); err != nil {
-			return throttle.Config{}, err
-		}
-	}
-	chosen := s.find("throttle.profile")
-	custom := map[string]float64{}
-	for _, name := range throttle.SettingNames() {
-		if s.text("throttle."+name) != "" {
-			custom[name] = s.decimal("throttle." + name)
-		}
-	}
-	profile, ok := throttle.Lookup(chosen.text)
-	switch {
-	case chosen.text == profileCustom:
-		base := s.text("throttle.base")
-		if base == "" {
-			return throttle.Config{}, usagef("throttle profile custom (%s) needs a base", chosen.origin).
-				withHint("for example throttle.base: medium")
-		}
-		var err error
-		if profile, err = throttle.Custom(base, custom); err != nil {
-			return throttle.Config{}, usagef("%w (profile from %s)", err, chosen.origin)
-		}
-		a.warn("throttle profile custom on %s (%s): its values are yours, no one has measured them", base, chosen.origin)
-	case !ok:
-		return throttle.Config{}, usagef("throttle profile %q (%s) does not exist", chosen.text, chosen.origin)
-	}
 	return throttle.Config{
 		Profile:       profile,
 		MaxPause:      s.duration("throttle.max_pause"),
@@ -102,6 +82,45 @@ func (a *app) throttleConfig(job *jobs.Job) (throttle.Config, error) {
 		PauseWait:     s.duration("throttle.pause_wait"),
 		Legacy:        throttle.LegacyMode(s.text("throttle.legacy")),
 	}, nil
+}
+
+// profile returns the throttle profile that the settings ask for.
+func (a *app) profile() (throttle.Profile, error) {
+	s := &a.settings
+	chosen := s.find("throttle.profile")
+	custom := map[string]float64{}
+	for _, name := range throttle.SettingNames() {
+		if s.text("throttle."+name) != "" {
+			custom[name] = s.decimal("throttle." + name)
+		}
+	}
+	if chosen.text != profileCustom {
+		profile, ok := throttle.Lookup(chosen.text)
+		if !ok {
+			return profile, usagef("throttle profile %q (%s) does not exist", chosen.text, chosen.origin)
+		}
+		return profile, nil
+	}
+	base := s.text("throttle.base")
+	if base == "" {
+		return throttle.Profile{}, usagef("throttle profile custom (%s) needs a base", chosen.origin).
+			withHint("for example throttle.base: medium")
+	}
+	profile, err := throttle.Custom(base, custom)
+	if err != nil {
+		return profile, usagef("%w (%s)", err, chosen.origin)
+	}
+	a.warn("throttle profile custom on %s (%s): its values are yours, no one has measured them", base, chosen.origin)
+	return profile, nil
+}
+
+// probe asks the account for its rate limits, as the limiter wants them.
+func (c *connection) probe(ctx context.Context) (throttle.Reading, error) {
+	status, err := c.client.RequestRate(ctx)
+	if err != nil {
+		return throttle.Reading{}, &throttle.ProbeError{Result: runner.ResultOf(0, err), Err: err}
+	}
+	return readingOf(status), nil
 }
 
 // readingOf maps what the API says about its limits to what the throttle knows.
