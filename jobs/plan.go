@@ -244,7 +244,7 @@ func parseDay(s, format string) (string, error) {
 	if format == "" {
 		return "", fmt.Errorf("%q is not a day as yyyy-mm-dd; another order needs rows.date_format", clip(s, 30))
 	}
-	layout, err := dayLayout(format)
+	layout, err := DateLayout(format)
 	if err != nil {
 		return "", err
 	}
@@ -253,19 +253,6 @@ func parseDay(s, format string) (string, error) {
 		return "", fmt.Errorf("%q is not a day as %s or yyyy-mm-dd", clip(s, 30), format)
 	}
 	return t.Format(time.DateOnly), nil
-}
-
-// dayLayout turns dd.mm.yyyy and the like into a layout of package time.
-func dayLayout(format string) (string, error) {
-	f := strings.ToLower(format)
-	if strings.Count(f, "yyyy") != 1 || strings.Count(f, "mm") != 1 || strings.Count(f, "dd") != 1 {
-		return "", fmt.Errorf("date_format %q must hold yyyy, mm and dd once each", format)
-	}
-	layout := strings.NewReplacer("yyyy", "2006", "mm", "1", "dd", "2").Replace(f)
-	if strings.ContainsAny(strings.NewReplacer("2006", "", "1", "", "2", "").Replace(layout), "0123456789abcdefghijklmnopqrstuvwxyz") {
-		return "", fmt.Errorf("date_format %q holds more than yyyy, mm, dd and separators", format)
-	}
-	return layout, nil
 }
 
 // collect fills wanted with the devices that have a wanted key.

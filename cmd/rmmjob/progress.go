@@ -1,0 +1,146 @@
+package main
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"rmmjob/jobs"
+	"rmmjob/runner"
+	"rmmjob/throttle"
+)
+
+// plainEvery is how often progress is told where no bar can be drawn.
+const plainEvery = time.Minute
+
+// meter shows the progress of a run on standard error: a bar on a terminal, one
+// plain line a minute elsewhere, nothing with --quiet. Its methods may be called
+// from any goroutine.
+type meter struct {
+	app  *app
+	mu   sync.Mutex
+	bar  *progressbar.ProgressBar // nil where progress is plain
+	last runner.Progress
+	seen bool
+	stop chan struct{}
+	done sync.WaitGroup
+}
+
+// newMeter starts the meter that the flags and the terminal call for.
+func newMeter(a *app) *meter {
+	m := &meter{app: a, stop: make(chan struct{})}
+	if a.quiet || a.progress == "none" {
+		return m
+	}
+	if a.progress == "bar" || a.progress == "auto" && a.isTerminal {
+		m.bar = progressbar.NewOptions(1,
+			progressbar.OptionSetWriter(a.stderr),
+			progressbar.OptionSetDescription("connecting"),
+			progressbar.OptionSetWidth(20),
+			progressbar.OptionShowCount(),
+			progressbar.OptionSetPredictTime(false),
+			progressbar.OptionThrottle(100*time.Millisecond),
+			progressbar.OptionClearOnFinish(),
+		)
+		return m
+	}
+	m.done.Go(func() {
+		tick := time.NewTicker(plainEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				m.mu.Lock()
+				if m.seen {
+					a.say("%s", m.line())
+				}
+				m.mu.Unlock()
+			case <-m.stop:
+				return
+			}
+		}
+	})
+	return m
+}
+
+// stageNames are the stages as people see them.
+var stageNames = map[string]string{
+	jobs.StageParents: "listing",
+	jobs.StageRead:    "reading",
+	jobs.StageApply:   "writing",
+	jobs.StagePlan:    "planned",
+}
+
+// line is the progress in one line. The caller holds the lock.
+func (m *meter) line() string {
+	p := m.last
+	text := fmt.Sprintf("%s %s: %d of %d items settled", m.app.now().Format("15:04:05"), stageNames[p.Stage], p.Settled, p.Items)
+	if p.Failed > 0 {
+		text += fmt.Sprintf(", %d failed", p.Failed)
+	}
+	if !p.HoldUntil.IsZero() {
+		text += fmt.Sprintf(", the service is down, next try at %s", p.HoldUntil.Local().Format("15:04:05"))
+	}
+	return text
+}
+
+// observe takes the progress of the runner.
+func (m *meter) observe(p runner.Progress) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	changed := p.HoldUntil.After(m.last.HoldUntil)
+	m.last, m.seen = p, true
+	if m.bar == nil {
+		if changed && !m.app.quiet {
+			m.app.say("%s", m.line())
+		}
+		return
+	}
+	word := stageNames[p.Stage]
+	if p.Failed > 0 {
+		word += fmt.Sprintf(", %d failed", p.Failed)
+	}
+	if !p.HoldUntil.IsZero() {
+		word += ", service down until " + p.HoldUntil.Local().Format("15:04:05")
+	}
+	m.bar.Describe(word)
+	m.bar.ChangeMax(max(1, p.Items))
+	// A bar that cannot be drawn is no reason to stop.
+	_ = m.bar.Set(min(p.Settled, max(1, p.Items)-1))
+}
+
+// event tells what the throttle does, where a person should know.
+func (m *meter) event(e throttle.Event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch e.Kind {
+	case throttle.EventCalibrate, throttle.EventProbe:
+		m.app.debug("%s throttle: %s", e.At.Local().Format("15:04:05"), e.Text)
+		return
+	}
+	if m.app.quiet {
+		return
+	}
+	if m.bar != nil {
+		_ = m.bar.Clear()
+	}
+	text := e.Text
+	if !e.Until.IsZero() {
+		text += " (until " + e.Until.Local().Format("15:04:05") + ")"
+	}
+	m.app.say("%s throttle: %s", e.At.Local().Format("15:04:05"), text)
+}
+
+// close ends the meter and clears its line.
+func (m *meter) close() {
+	close(m.stop)
+	m.done.Wait()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.bar != nil {
+		_ = m.bar.Clear()
+		_ = m.bar.Exit()
+	}
+}

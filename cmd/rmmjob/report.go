@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"rmmjob/checkpoint"
+	"rmmjob/jobs"
+	"rmmjob/runner"
+)
+
+// countsOf is what the final result says of the items of a run.
+func countsOf(c checkpoint.Counts, rec checkpoint.Run) counts {
+	return counts{
+		Items: int64(c.Items), Done: int64(c.Done), Unchanged: int64(c.Unchanged), Skipped: int64(c.Skipped),
+		Failed: int64(c.Failed), InDoubt: int64(c.InDoubt), Pending: int64(c.Pending + c.Running),
+		Reads: rec.Reads, Writes: rec.Writes, Throttled429: rec.Throttled,
+	}
+}
+
+// report tells the end of a run: on standard output for people, in the JSON
+// object otherwise.
+func (s *session) report(ctx context.Context, sum runner.Summary) error {
+	rows, err := s.st.store.RowCounts(ctx, s.rec.ID)
+	if err != nil {
+		return err
+	}
+	s.result.Counts = countsOf(sum.Counts, s.rec)
+	if s.planOnly && sum.State == checkpoint.RunPlanned {
+		s.result.Counts = planCounts(rows)
+	} else if len(rows) > 0 {
+		s.result.set("rows", planCounts(rows))
+	}
+	took := s.now().Sub(s.began)
+	s.result.set("seconds", took.Seconds())
+	s.result.set("throttle_held_seconds", sum.Held.Seconds())
+	s.result.set("retries", sum.Retries)
+	if s.json {
+		return nil
+	}
+	w := io.Writer(s.stdout)
+	if s.toStdout() {
+		w = s.stderr // standard output is the data
+	}
+	for _, note := range sum.Notes {
+		s.say("note: %s", note)
+	}
+	if s.planOnly && sum.State == checkpoint.RunPlanned {
+		return s.printPlan(ctx, w, rows)
+	}
+	if s.quiet && s.result.Code == exitOK {
+		return nil
+	}
+	for _, f := range s.result.Files {
+		if f.Path != "-" {
+			fmt.Fprintf(w, "%s rows  %s\n", number(f.Rows), clean(f.Path))
+		}
+	}
+	if len(rows) > 0 {
+		fmt.Fprintf(w, "rows: %s\n", rowWords(rows))
+	}
+	fmt.Fprintf(w, "%s: %s\n", s.headline(sum), s.requestWords(sum, took))
+	return nil
+}
+
+// headline is the state of the run in a word or two.
+func (s *session) headline(sum runner.Summary) string {
+	switch checkpoint.RunState(s.result.State) {
+	case checkpoint.RunOK:
+		return "done"
+	case checkpoint.RunPartial:
+		return fmt.Sprintf("done, but %s failed", number(int64(sum.Counts.Failed)))
+	case checkpoint.RunInDoubt:
+		return fmt.Sprintf("done, but %s in doubt", number(int64(sum.Counts.InDoubt)))
+	}
+	return s.result.State
+}
+
+// requestWords says what was asked of the API and where the time went.
+func (s *session) requestWords(sum runner.Summary, took time.Duration) string {
+	c := sum.Counts
+	parts := []string{fmt.Sprintf("%s reads and %s writes", number(s.rec.Reads), number(s.rec.Writes))}
+	if c.Pending+c.Running > 0 {
+		parts = append(parts, number(int64(c.Pending+c.Running))+" requests left")
+	}
+	if s.rec.Throttled > 0 {
+		parts = append(parts, fmt.Sprintf("%d answers 429 or blocked", s.rec.Throttled))
+	}
+	if sum.Retries > 0 {
+		parts = append(parts, fmt.Sprintf("%d repeated after a fault", sum.Retries))
+	}
+	text := strings.Join(parts, ", ") + fmt.Sprintf("; %s, of which the throttle held it for %s", brief(took), brief(sum.Held))
+	if sum.Waited > 0 {
+		text += fmt.Sprintf(" and a service that was down for %s", brief(sum.Waited))
+	}
+	return text
+}
+
+// toStdout tells whether standard output carries the data of the export.
+func (s *session) toStdout() bool {
+	for _, path := range s.about.Targets {
+		if path == "-" {
+			return true
+		}
+	}
+	return false
+}
+
+// planCounts are the rows of a plan by class.
+func planCounts(rows map[string]int) map[string]int {
+	out := map[string]int{"rows": 0, "protected": 0}
+	for _, class := range jobs.RowClasses() {
+		out[string(class)] = rows[string(class)]
+		out["rows"] += rows[string(class)]
+	}
+	return out
+}
+
+// rowWords lists the classes of rows that occur.
+func rowWords(rows map[string]int) string {
+	var parts []string
+	for _, class := range jobs.RowClasses() {
+		if n := rows[string(class)]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", number(int64(n)), strings.ReplaceAll(string(class), "_", " ")))
+		}
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// printPlan shows the plan of an update as a table.
+func (s *session) printPlan(ctx context.Context, w io.Writer, rows map[string]int) error {
+	t := newTable("line", "class", "device", "site", "change")
+	shown := 0
+	for row, err := range s.st.store.Rows(ctx, s.rec.ID) {
+		if err != nil {
+			return err
+		}
+		class := jobs.RowClass(row.Class)
+		if class == jobs.ClassHeading || class == jobs.ClassUnchanged {
+			continue
+		}
+		var d jobs.RowDetail
+		if err := json.Unmarshal(row.Payload, &d); err != nil {
+			return fmt.Errorf("row %d of the plan: %w", row.Number, err)
+		}
+		t.add(fmt.Sprint(d.Line), row.Class, d.Hostname, d.Site, s.changeWords(d))
+		if shown++; shown == planLines && s.verbose == 0 {
+			break
+		}
+	}
+	if shown > 0 {
+		t.write(w)
+		fmt.Fprintln(w)
+	}
+	total := planCounts(rows)
+	if left := total["rows"] - total[string(jobs.ClassUnchanged)] - shown; left > 0 {
+		fmt.Fprintf(w, "and %s more rows; --verbose shows all\n", number(int64(left)))
+	}
+	fmt.Fprintf(w, "plan %s: %s rows: %s\n", s.rec.ID, number(int64(total["rows"])), rowWords(rows))
+	if !s.showValues && shown > 0 {
+		s.hint("values are hidden, since they may be secrets; --show-values shows them")
+	}
+	s.hint("nothing was written; to do it: %s", s.nextCommand("run", s.job.Path))
+	return nil
+}
+
+// planLines is how many rows a plan shows unless all are asked for.
+const planLines = 50
+
+// changeWords is old and new of each field of a row.
+func (s *session) changeWords(d jobs.RowDetail) string {
+	if d.Reason != "" {
+		return d.Reason
+	}
+	var parts []string
+	for _, c := range d.Changes {
+		if !c.Unknown && c.Old == c.New {
+			continue
+		}
+		old, to := s.shown(c.Old), s.shown(c.New)
+		switch {
+		case c.Unknown:
+			old = "(unknown)"
+		case c.Old == "":
+			old = "(empty)"
+		}
+		if c.Clear {
+			to = "WILL BE CLEARED"
+		}
+		parts = append(parts, fmt.Sprintf("%s: %s -> %s", c.Field, old, to))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// shown is a value as the plan shows it: hidden unless values were asked for.
+func (s *session) shown(value string) string {
+	if s.showValues {
+		return fmt.Sprintf("%q", value)
+	}
+	return fmt.Sprintf("[%d characters]", len([]rune(value)))
+}
+
+// number writes a count with thousands apart.
+func number(n int64) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// brief writes a duration as people read it, with tenths below a minute.
+func brief(d time.Duration) string {
+	if d < time.Minute {
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}

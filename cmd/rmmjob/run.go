@@ -1,0 +1,550 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"rmmjob/checkpoint"
+	"rmmjob/internal/output"
+	"rmmjob/internal/rmm"
+	"rmmjob/jobs"
+	"rmmjob/runner"
+	"rmmjob/throttle"
+)
+
+// runVerb runs a job, or continues its unfinished run.
+func runVerb(ctx context.Context, a *app, args []string) error {
+	f := a.newFlags()
+	f.setting("workers", "page_size", "grace", "throttle.profile", "throttle.max_pause")
+	fresh := f.Bool("new", false, "start a new run even if one is unfinished")
+	limit := f.Duration("max-duration", 0, "stop as resumable after this time, such as 4h (default none)")
+	rest, err := f.parse(args, 1, 1)
+	if err != nil {
+		return err
+	}
+	return a.execute(ctx, rest[0], options{fresh: *fresh, maxDuration: *limit})
+}
+
+// resumeVerb continues an unfinished run: the only one, or the one named.
+func resumeVerb(ctx context.Context, a *app, args []string) error {
+	f := a.newFlags()
+	f.setting("workers", "page_size", "grace", "throttle.profile", "throttle.max_pause")
+	limit := f.Duration("max-duration", 0, "stop as resumable after this time, such as 4h (default none)")
+	rest, err := f.parse(args, 0, 1)
+	if err != nil {
+		return err
+	}
+	rec, err := a.resumable(ctx, rest)
+	if err != nil {
+		return err
+	}
+	return a.execute(ctx, rec.JobPath, options{resume: rec.ID, maxDuration: *limit})
+}
+
+// planVerb makes the plan of an update and stops before the first write.
+func planVerb(ctx context.Context, a *app, args []string) error {
+	f := a.newFlags()
+	f.setting("workers", "page_size", "throttle.profile", "throttle.max_pause")
+	detailed := f.Bool("detailed-exitcode", false, "exit 20 when the plan has changes, 0 when it has none")
+	values := f.Bool("show-values", false, "show field values, which may be secrets")
+	rest, err := f.parse(args, 1, 1)
+	if err != nil {
+		return err
+	}
+	return a.execute(ctx, rest[0], options{planOnly: true, fresh: true, detailed: *detailed, showValues: *values})
+}
+
+// options are what the verbs run, resume and plan differ in.
+type options struct {
+	fresh       bool   // never continue a run
+	resume      string // id of the run to continue
+	planOnly    bool
+	detailed    bool
+	showValues  bool
+	maxDuration time.Duration
+}
+
+// resumable finds the run that resume is about.
+func (a *app) resumable(ctx context.Context, args []string) (checkpoint.Run, error) {
+	st, err := a.openState(ctx)
+	if err != nil {
+		return checkpoint.Run{}, err
+	}
+	defer func() { _ = st.Close() }()
+	if len(args) == 1 {
+		rec, err := st.store.FindRun(ctx, args[0])
+		if err != nil {
+			return rec, err
+		}
+		if !unfinished(rec.State) {
+			return rec, usagef("run %s is %s: there is nothing to resume", rec.ID, rec.State).
+				withHint("a new run: %s", a.nextCommand("run", rec.JobPath))
+		}
+		return rec, nil
+	}
+	runs, err := st.store.Runs(ctx, 0, "")
+	if err != nil {
+		return checkpoint.Run{}, err
+	}
+	var found []checkpoint.Run
+	for _, rec := range runs {
+		if unfinished(rec.State) {
+			found = append(found, rec)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return checkpoint.Run{}, usagef("no run is unfinished: there is nothing to resume").withHint("rmmjob runs lists the runs")
+	}
+	e := usagef("%d runs are unfinished: name one", len(found))
+	for _, rec := range found {
+		e = e.withHint("%s  (%s, %s)", a.nextCommand("resume", rec.ID), rec.JobName, rec.State)
+	}
+	return checkpoint.Run{}, e
+}
+
+// unfinished tells whether a run in this state can go on. A run that is running
+// belongs to a process at work, or to one that died; the lock tells which.
+func unfinished(s checkpoint.RunState) bool {
+	switch s {
+	case checkpoint.RunRunning, checkpoint.RunStopped, checkpoint.RunThrottled, checkpoint.RunAuth,
+		checkpoint.RunUnreachable, checkpoint.RunLocalIO, checkpoint.RunAborted, checkpoint.RunInternal:
+		return true
+	}
+	return false
+}
+
+// session is one call of run, resume or plan on one job.
+type session struct {
+	*app
+	options
+	job     *jobs.Job
+	columns []output.Column // of an export
+	input   *jobs.Table     // of an update
+	conn    *connection
+	st      *state
+	rec     checkpoint.Run
+	about   runSettings
+	limiter *throttle.Limiter
+	work    runner.Work
+	meter   *meter
+	began   time.Time
+	id      string // of the run if it is a new one
+}
+
+// runSettings is what a run remembers of its start, so that a resume months
+// later still writes the files it was about.
+type runSettings struct {
+	Targets []string `json:"targets,omitempty"` // expanded paths, in the order of the job
+}
+
+// execute runs a job from its file to its result.
+func (a *app) execute(ctx context.Context, path string, opt options) error {
+	s := &session{app: a, options: opt, began: a.now()}
+	if err := s.prepare(ctx, path); err != nil {
+		return err
+	}
+	defer func() { _ = s.st.Close() }()
+
+	unlock, err := s.st.lockJob(s.jobKey())
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := s.choose(ctx); err != nil {
+		return err
+	}
+	a.result.Run, a.result.Job = s.rec.ID, s.job.Name
+
+	if s.maxDuration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, s.maxDuration, fmt.Errorf("the time limit of %s is reached", s.maxDuration))
+		defer cancel()
+	}
+	return s.conclude(s.drain(ctx))
+}
+
+// prepare checks everything that can be wrong before anything is sent: job file,
+// columns, input file, output folders, account, state folder.
+func (s *session) prepare(ctx context.Context, path string) (err error) {
+	if s.job, err = jobs.Load(path); err != nil {
+		return err
+	}
+	s.result.Job = s.job.Name
+	s.id = newRunID(s.began, s.job.Name)
+	if err := s.settings.setJob(s.job.Path, jobSettings(s.job)); err != nil {
+		return err
+	}
+	switch {
+	case s.job.Export != nil:
+		if s.planOnly {
+			return usagef("job %s is an export, which changes nothing: there is no plan to make", s.job.Name).
+				withHint("check it: %s", s.nextCommand("validate", s.job.Path))
+		}
+		if s.columns, err = resolveColumns(s.job); err != nil {
+			return err
+		}
+		if s.about.Targets, err = s.expandTargets(); err != nil {
+			return err
+		}
+	case s.job.Update != nil:
+		if s.input, err = jobs.OpenInput(s.job); err != nil {
+			return err
+		}
+	}
+	cfg, err := s.throttleConfig(s.job)
+	if err != nil {
+		return err
+	}
+	if s.conn, err = s.openAccount(ctx); err != nil {
+		return err
+	}
+	if s.st, err = s.openState(ctx); err != nil {
+		return err
+	}
+	s.meter = newMeter(s.app)
+	cfg.Probe, cfg.Event = s.conn.probe, s.event
+	if s.limiter, err = throttle.New(cfg); err != nil {
+		return errors.Join(err, s.st.Close())
+	}
+	return nil
+}
+
+// jobKey is the identity of the job: its file and its account.
+func (s *session) jobKey() string { return s.job.Path + "\n" + s.conn.id }
+
+// expandTargets gives the paths of the output files for a run that starts now.
+func (s *session) expandTargets() ([]string, error) {
+	paths := make([]string, len(s.job.Export.To))
+	seen := map[string]jobs.Pos{}
+	for i, to := range s.job.Export.To {
+		if to.Path == "-" {
+			if s.json {
+				return nil, usagef("%s: the output goes to standard output, which --json needs", to.Pos)
+			}
+			paths[i] = "-"
+		} else {
+			p, err := output.Expand(to.Path, s.began, output.Vars{
+				Job: s.job.Name, Account: s.settings.text("account"), Run: s.id,
+			})
+			if err != nil {
+				return nil, jobs.Errors{{Pos: to.Pos, Message: err.Error()}}
+			}
+			paths[i] = p
+		}
+		if at, twice := seen[paths[i]]; twice {
+			return nil, jobs.Errors{{Pos: to.Pos, Message: fmt.Sprintf("a second output with the path of line %d", at.Line)}}
+		}
+		seen[paths[i]] = to.Pos
+	}
+	return paths, nil
+}
+
+// runStamp is the part of a run's id that sorts by time.
+func runStamp(t time.Time) string { return t.UTC().Format("20060102-150405") }
+
+// newRunID makes an id that sorts by time, says which job it is and can be typed.
+func newRunID(t time.Time, name string) string {
+	slug := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r + 'a' - 'A'
+		}
+		return '-'
+	}, name)
+	if len(slug) > 24 {
+		slug = slug[:24]
+	}
+	return runStamp(t) + "-" + strings.Trim(slug, "-") + "-" + strings.ToLower(rand.Text()[:3])
+}
+
+// choose decides which run this call is about: an unfinished one of the job is
+// continued unless the job or its input has changed meanwhile.
+func (s *session) choose(ctx context.Context) error {
+	inputHash := ""
+	if s.input != nil {
+		inputHash = s.input.Hash
+	}
+	last, ok, err := s.lastRun(ctx)
+	if err != nil {
+		return err
+	}
+	if ok && unfinished(last.State) {
+		changed := ""
+		switch {
+		case s.fresh:
+			changed = "a new one was asked for"
+		case last.JobHash != s.job.Hash:
+			changed = "the job file has changed"
+		case last.InputHash != inputHash:
+			changed = "the input file has changed"
+		}
+		if changed == "" {
+			s.rec = last
+			if err := json.Unmarshal(last.Settings, &s.about); err != nil {
+				return fmt.Errorf("settings of run %s: %w", last.ID, err)
+			}
+			s.say("continuing run %s, which was %s", last.ID, lastWord(last))
+			return s.checkTargets()
+		}
+		if !s.planOnly {
+			s.say("run %s is closed as superseded: %s; what it has done is kept", last.ID, changed)
+			if err := s.st.store.EndRun(ctx, last.ID, s.now(), checkpoint.RunSuperseded, 0, changed); err != nil {
+				return err
+			}
+		}
+	}
+	if ok && last.State == checkpoint.RunInDoubt && !s.fresh {
+		if err := s.refuseInDoubt(ctx, last); err != nil {
+			return err
+		}
+	}
+	if err := s.checkTargets(); err != nil {
+		return err
+	}
+	settings, err := json.Marshal(s.about)
+	if err != nil {
+		return fmt.Errorf("encode the settings of the run: %w", err)
+	}
+	kind := "export"
+	if s.job.Update != nil {
+		kind = "update"
+	}
+	s.rec = checkpoint.Run{
+		ID: s.id, JobKey: s.jobKey(), JobName: s.job.Name, JobPath: s.job.Path, Kind: kind,
+		Account: s.conn.name, JobHash: s.job.Hash, InputHash: inputHash, Settings: settings, Created: s.began,
+	}
+	return s.st.store.CreateRun(ctx, s.rec)
+}
+
+// lastRun is the newest run of the job that is more than a plan.
+func (s *session) lastRun(ctx context.Context) (checkpoint.Run, bool, error) {
+	if s.resume != "" {
+		rec, err := s.st.store.Run(ctx, s.resume)
+		if err == nil && rec.JobKey != s.jobKey() {
+			err = usagef("run %s belongs to another account than the one chosen now", rec.ID).
+				withHint("its account is %s", rec.Account)
+		}
+		return rec, true, err
+	}
+	runs, err := s.st.store.Runs(ctx, 0, s.jobKey())
+	if err != nil {
+		return checkpoint.Run{}, false, err
+	}
+	for _, rec := range runs {
+		if rec.State != checkpoint.RunPlanned && rec.State != checkpoint.RunSuperseded {
+			return rec, true, nil
+		}
+	}
+	return checkpoint.Run{}, false, nil
+}
+
+// lastWord is how a run ended, for the sentence about continuing it.
+func lastWord(rec checkpoint.Run) string {
+	if rec.State == checkpoint.RunRunning {
+		return "cut off"
+	}
+	return string(rec.State)
+}
+
+// refuseInDoubt refuses a new run while the last one has writes that nobody
+// knows the fate of and that must not happen twice.
+func (s *session) refuseInDoubt(ctx context.Context, last checkpoint.Run) error {
+	items, err := s.st.store.Failures(ctx, last.ID, 0)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, it := range items {
+		if op, ok := rmm.Lookup(it.Op); ok && it.State == checkpoint.StateInDoubt && op.Class == rmm.ClassUnsafe {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	s.result.Run, s.result.State = last.ID, string(last.State)
+	return fail(exitInDoubt, "run %s has %d writes whose fate is unknown and that must not be repeated blindly", last.ID, n).
+		withHint("look at them: %s", s.nextCommand("show", last.ID)).
+		withHint("start all the same: %s", s.nextCommand("run", "--new", s.job.Path))
+}
+
+// checkTargets makes sure that the output files can be written, before the first
+// request, and removes what dead runs left beside them.
+func (s *session) checkTargets() error {
+	for _, path := range s.about.Targets {
+		if path == "-" {
+			continue
+		}
+		if err := output.Check(path); err != nil {
+			return fail(exitLocalIO, "%w", err)
+		}
+		removed, err := output.Sweep(path, s.dead)
+		if err != nil {
+			return fail(exitLocalIO, "%w", err)
+		}
+		for _, temp := range removed {
+			s.debug("removed %s, which a dead run had left", temp)
+		}
+	}
+	return nil
+}
+
+// dead tells whether a run can no longer be writing a file: it is another run of
+// this job, whose lock this process holds.
+func (s *session) dead(run string) bool {
+	rec, err := s.st.store.Run(context.Background(), run)
+	return err == nil && rec.JobKey == s.jobKey()
+}
+
+// drain sends what the run needs.
+func (s *session) drain(ctx context.Context) (runner.Summary, error) {
+	set := jobs.Settings{PageSize: s.settings.number("page_size"), PlanOnly: s.planOnly}
+	cfg := runner.Config{
+		Store: s.st.store, RunID: s.rec.ID, Caller: s.conn.client, Login: s.conn.client.Login, Limiter: s.limiter,
+		Abort: s.stop.hard, Workers: s.settings.number("workers"), Grace: s.settings.duration("grace"),
+		PID: os.Getpid(), Observe: s.meter.observe,
+	}
+	cfg.Host, _ = os.Hostname() //nolint:errcheck // for messages only
+	if s.job.Export != nil {
+		s.work = jobs.NewExportWork(s.job, set)
+	} else {
+		s.work = jobs.NewUpdateWork(s.job, set)
+		cfg.MaxErrors = s.job.MaxErrors
+	}
+	cfg.Work = s.work
+	s.say("run %s: job %s on %s", s.rec.ID, s.job.Name, s.conn.name)
+	defer s.meter.close()
+	return runner.Run(ctx, cfg)
+}
+
+// event records and shows what the throttle does.
+func (s *session) event(e throttle.Event) {
+	s.meter.event(e)
+	if s.rec.ID == "" || e.Kind == throttle.EventCalibrate {
+		return
+	}
+	// Losing a line of history must not stop a run; a broken disk shows itself
+	// at the next item.
+	_ = s.st.store.AddEvent(context.Background(), s.rec.ID, e.At, string(e.Kind), e.Text)
+}
+
+// conclude publishes what is finished, ends the run in the checkpoint and fills
+// in the result.
+func (s *session) conclude(sum runner.Summary, err error) error {
+	ctx := context.Background()
+	if err != nil {
+		// The checkpoint failed. What was recorded stays; the run can go on.
+		code, hint := causeOf(err, s.stop)
+		s.result.State = string(stateOf(code))
+		s.result.Next = s.nextCommand("resume", s.rec.ID)
+		_ = s.st.store.EndRun(ctx, s.rec.ID, s.now(), stateOf(code), int(code), err.Error())
+		return &exitError{code: code, err: err, hint: hint}
+	}
+	state, cause := sum.State, sum.Err
+	if state == checkpoint.RunOK && s.job.Export != nil {
+		if perr := s.publish(ctx); perr != nil {
+			state, cause = checkpoint.RunLocalIO, perr
+		}
+	}
+	if s.job.Update != nil {
+		if rerr := s.writeResults(ctx); rerr != nil && cause == nil {
+			state, cause = checkpoint.RunLocalIO, rerr
+		}
+	}
+	code, hint := codeOf(state), ""
+	text := ""
+	if cause != nil {
+		text = cause.Error()
+		if c, h := classify(cause, s.stop); c != exitInternal && (state == checkpoint.RunStopped && c == exitUsage) {
+			code, hint = c, h
+		} else {
+			hint = h
+		}
+	}
+	if err := s.st.store.EndRun(ctx, s.rec.ID, s.now(), state, int(code), text); err != nil {
+		return err
+	}
+	rec, err := s.st.store.Run(ctx, s.rec.ID)
+	if err != nil {
+		return err
+	}
+	s.rec = rec
+	s.result.State, s.result.Code = string(state), code
+	if unfinished(state) {
+		s.result.Next = s.nextCommand("resume", rec.ID)
+	}
+	if err := s.report(ctx, sum); err != nil {
+		return err
+	}
+	if s.planOnly && state == checkpoint.RunPlanned {
+		if s.detailed && sum.Plan[jobs.ClassChange]+sum.Plan[jobs.ClassClear] > 0 {
+			s.result.Code = exitChanges
+		}
+		return nil
+	}
+	if cause != nil {
+		return &exitError{code: code, err: cause, hint: hint}
+	}
+	return nil
+}
+
+// stateCodes ties the states of runs to exit codes.
+var stateCodes = map[checkpoint.RunState]exitCode{
+	checkpoint.RunOK: exitOK, checkpoint.RunPlanned: exitOK, checkpoint.RunSuperseded: exitOK,
+	checkpoint.RunPartial: exitPartial, checkpoint.RunInDoubt: exitInDoubt, checkpoint.RunGuard: exitGuard,
+	checkpoint.RunThrottled: exitThrottled, checkpoint.RunAuth: exitAuth, checkpoint.RunStopped: exitStopped,
+	checkpoint.RunUnreachable: exitUnreachable, checkpoint.RunLocalIO: exitLocalIO,
+	checkpoint.RunIncomplete: exitIncomplete, checkpoint.RunAborted: exitAborted,
+	checkpoint.RunInternal: exitInternal, checkpoint.RunRunning: exitInternal,
+}
+
+// codeOf is the exit code of a run in this state.
+func codeOf(s checkpoint.RunState) exitCode { return stateCodes[s] }
+
+// stateOf is the state of a run that ended with this code for a reason outside
+// the run itself.
+func stateOf(code exitCode) checkpoint.RunState {
+	for s, c := range stateCodes {
+		if c == code && unfinished(s) && s != checkpoint.RunRunning {
+			return s
+		}
+	}
+	return checkpoint.RunInternal
+}
+
+// jobSettings is what a job file says about settings that other places may set
+// too; its throttle is a layer of its own.
+func jobSettings(job *jobs.Job) map[string]string {
+	set := map[string]string{"account": job.Account}
+	if job.Timeout > 0 {
+		set["timeout"] = job.Timeout.String()
+	}
+	if job.Grace > 0 {
+		set["grace"] = job.Grace.String()
+	}
+	if job.Workers > 0 {
+		set["workers"] = fmt.Sprint(job.Workers)
+	}
+	return set
+}
+
+// runFolder is the folder of the run's own files, made when it is needed.
+func (s *session) runFolder() (string, error) {
+	dir := s.st.runDir(s.rec.ID)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fail(exitLocalIO, "make the folder of the run: %w", err)
+	}
+	return filepath.Clean(dir), nil
+}

@@ -1,0 +1,169 @@
+package runner
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"rmmjob/checkpoint"
+	"rmmjob/internal/rmm"
+)
+
+// action is what becomes of an item after one request.
+type action int
+
+const (
+	actDone    action = iota // settled well
+	actFail                  // settled badly
+	actRetry                 // pending again after a growing delay; counts as an attempt
+	actRelease               // pending again at once; the attempt did not count
+	actDoubt                 // sent, perhaps done, never to be repeated by itself
+)
+
+// verdict is the decision on one item and what it means for the run.
+type verdict struct {
+	action  action
+	class   string // error class for reports
+	reason  string
+	status  int
+	outage  bool // a fault of the network or the service: feeds the breaker
+	offline bool // the service could not be reached at all
+	halt    checkpoint.RunState
+}
+
+// Error classes, which separate "fix your data" from "try again".
+const (
+	classRejected   = "rejected"   // 400 and other refusals of the request itself
+	classPermission = "permission" // 403 of one operation or object
+	classNotFound   = "not_found"  // 404
+	classConflict   = "conflict"   // 409 that did not pass
+	classService    = "service"    // 5xx, 408
+	classNetwork    = "network"    // no answer
+	classProtocol   = "protocol"   // an answer that cannot be used
+	classThrottled  = "throttled"  // 429 or a block
+	classAuth       = "auth"       // login refused
+	classStopped    = "stopped"    // cut off by a stop
+	classBug        = "internal"   // a panic or a fault of our own
+)
+
+// attempts is how often an item may fail for the same transient reason before it
+// is settled as failed. With the schedule of backoff, eight attempts last four
+// minutes or more; a conflict of two writers is over sooner.
+func attempts(class string) int {
+	switch class {
+	case classConflict:
+		return 5
+	case classProtocol:
+		return 5
+	}
+	return 8
+}
+
+// classify is the one table from the outcome of a request to the next state of
+// its item. It is pure: err is what the caller returned, returned says that the
+// limiter took it for a rate limit or a block, and stopping that the run cut the
+// request off.
+func classify(op rmm.Operation, err error, returned, stopping bool) verdict {
+	if err == nil {
+		return verdict{action: actDone}
+	}
+	safe := op.Class == rmm.ClassRead || op.Class == rmm.ClassIdempotent
+
+	var e *rmm.Error
+	if !errors.As(err, &e) {
+		if stopping {
+			return verdict{action: actRelease, class: classStopped, reason: "stopped before it was sent"}
+		}
+		return verdict{action: actFail, class: classBug, reason: err.Error()}
+	}
+	v := verdict{reason: e.Message, status: e.Status}
+	if v.reason == "" {
+		v.reason = e.Error()
+	}
+	// repeat is the next state where the request may be sent again; lost where
+	// nobody knows whether it was carried out.
+	repeat := func(class string) verdict {
+		v.action, v.class = actRetry, class
+		return v
+	}
+	lost := func(class string) verdict {
+		if safe || !e.Sent {
+			return repeat(class)
+		}
+		v.action, v.class = actDoubt, class
+		return v
+	}
+
+	if returned {
+		v.action, v.class = actRelease, classThrottled
+		return v
+	}
+	switch e.Kind {
+	case rmm.KindAuth:
+		v.action, v.class, v.halt = actRelease, classAuth, checkpoint.RunAuth
+		return v
+	case rmm.KindToken:
+		v.action, v.class, v.outage, v.offline = actRelease, classNetwork, true, true
+		return v
+	case rmm.KindTransport:
+		if stopping {
+			if safe || !e.Sent {
+				return verdict{action: actRelease, class: classStopped, reason: "cut off by a stop"}
+			}
+			return verdict{action: actDoubt, class: classStopped, reason: "cut off by a stop after it was sent; nobody knows whether it was carried out"}
+		}
+		v.outage = true
+		v.offline = !e.Sent
+		if !e.Sent {
+			// It never left, so no attempt was made; the breaker decides how long
+			// this may go on.
+			v.action, v.class = actRelease, classNetwork
+			return v
+		}
+		return lost(classNetwork)
+	case rmm.KindProtocol:
+		if op.IsWrite() {
+			return lost(classProtocol)
+		}
+		v.outage = !e.JSON
+		return repeat(classProtocol)
+	}
+
+	switch s := e.Status; {
+	case s == http.StatusUnauthorized:
+		// The client has dropped its token and logs in again for all.
+		v.action, v.class = actRelease, classAuth
+	case s == http.StatusTooManyRequests:
+		v.action, v.class = actRelease, classThrottled
+	case s == http.StatusForbidden:
+		v.action, v.class = actFail, classPermission
+	case s == http.StatusNotFound:
+		v.action, v.class = actFail, classNotFound
+	case s == http.StatusConflict:
+		// Another writer held the record and nothing was done; a new name that
+		// exists already also answers so, and ends as failed after a few tries.
+		return repeat(classConflict)
+	case s == http.StatusRequestTimeout, s >= 500:
+		v.outage = true
+		return lost(classService)
+	default:
+		v.action, v.class = actFail, classRejected
+	}
+	return v
+}
+
+// message is the reason of an item for people: status first.
+func (v verdict) message() string {
+	if v.status == 0 {
+		return v.reason
+	}
+	return fmt.Sprintf("%d %s: %s", v.status, http.StatusText(v.status), v.reason)
+}
+
+// final tells whether trying again cannot help: a certificate that is not
+// trusted stays so.
+func final(err error) bool {
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	return untrusted
+}

@@ -1,0 +1,85 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+
+	"rmmjob/checkpoint"
+	"rmmjob/internal/rmm"
+	"rmmjob/jobs"
+)
+
+// This file translates between what a job means and what the checkpoint keeps.
+
+// newItem turns an item of the job into a row of the checkpoint.
+func newItem(it jobs.Item) checkpoint.NewItem {
+	n := checkpoint.NewItem{Key: it.Key, Op: it.Request.Op, Reason: it.Reason, Class: it.Class, Replay: checkpoint.ReplayFree}
+	switch it.Birth {
+	case jobs.Unchanged:
+		n.State = checkpoint.StateUnchanged
+	case jobs.Skipped:
+		n.State = checkpoint.StateSkipped
+	case jobs.Failed:
+		n.State = checkpoint.StateFailed
+	case jobs.Pending:
+		op, _ := rmm.Lookup(it.Request.Op)
+		n.Lane, n.Replay = op.Lane(), replay(op)
+		n.Payload = encode(it.Request)
+	}
+	return n
+}
+
+// newRows turns plan rows into rows of the checkpoint.
+func newRows(rows iter.Seq[jobs.Row]) iter.Seq[checkpoint.NewRow] {
+	return func(yield func(checkpoint.NewRow) bool) {
+		if rows == nil {
+			return
+		}
+		for row := range rows {
+			if !yield(checkpoint.NewRow{
+				Number: row.Number, Class: string(row.Class), ItemKey: row.ItemKey, Payload: encode(row.Detail),
+			}) {
+				return
+			}
+		}
+	}
+}
+
+// encode is the JSON of a request or a row, which are made of strings and numbers
+// only and cannot fail to encode.
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("encode %T: %v", v, err))
+	}
+	return b
+}
+
+// answers lets a work read what its run was answered.
+type answers struct {
+	store *checkpoint.Store
+	run   string
+}
+
+// AnswersOf returns the answers of a run as its work reads them, for making its
+// files.
+func AnswersOf(store *checkpoint.Store, run string) jobs.Answers { return answers{store, run} }
+
+func (a answers) Answers(ctx context.Context, prefix string) iter.Seq2[jobs.Answer, error] {
+	return func(yield func(jobs.Answer, error) bool) {
+		for res, err := range a.store.Results(ctx, a.run, prefix) {
+			var ans jobs.Answer
+			if err == nil {
+				ans = jobs.Answer{Key: res.Key, OK: res.State == checkpoint.StateDone, Reason: res.Reason, Body: res.Body}
+				if uerr := json.Unmarshal(res.Payload, &ans.Request); uerr != nil {
+					err = fmt.Errorf("stored request of %s: %w", res.Key, uerr)
+				}
+			}
+			if !yield(ans, err) || err != nil {
+				return
+			}
+		}
+	}
+}
