@@ -308,7 +308,7 @@ func (d *decoder) target(n *yaml.Node) (Target, bool) {
 		Delimiter: ',', EOL: "crlf", Dates: "rfc3339", Timezone: "UTC", Formulas: "keep", Newlines: "keep",
 		Pos: d.pos(n.Line, n.Column),
 	}
-	where, publish := n, ""
+	where := n
 	readPath := func(n *yaml.Node) {
 		where = n
 		if n.Value == "-" {
@@ -330,7 +330,7 @@ func (d *decoder) target(n *yaml.Node) (Target, bool) {
 			{"timezone", false, func(n *yaml.Node) { d.timezone(n, &t) }},
 			{"formulas", false, d.choice(&t.Formulas, "formulas", "keep", "guard")},
 			{"newlines", false, d.choice(&t.Newlines, "newlines", "keep", "space", "escape")},
-			{"publish", false, d.choice(&publish, "publish", "replace")},
+			{"publish", false, d.publish},
 		})
 	}
 	if t.Path != "" && child(n, "format") == nil {
@@ -344,6 +344,16 @@ func (d *decoder) target(n *yaml.Node) (Target, bool) {
 		}
 	}
 	return t, len(d.faults) == before
+}
+
+// publish reads how a finished output takes the place of the old one. There is one way so far, so it is only checked.
+func (d *decoder) publish(n *yaml.Node) {
+	way := ""
+	if n.Value == "inplace" {
+		d.fault(n, "write replace or remove the key", "publish: inplace is not available in this version of rmmjob")
+		return
+	}
+	d.choice(&way, "publish", "replace")(n)
 }
 
 // format reads the name of an output format.

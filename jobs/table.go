@@ -246,7 +246,8 @@ func (t *Table) header(want []string) error {
 		}
 		// More of the wanted columns win, then a line without faults, then more columns of any name.
 		better := cmp.Or(cmp.Compare(h.found, best.found), cmp.Compare(len(best.faults), len(h.faults)), cmp.Compare(len(h.names), len(best.names)))
-		if i == 0 || better > 0 {
+		// A file that is blank with one delimiter has no header with any other either.
+		if i == 0 || better > 0 && best.line > 0 || h.line == 0 && best.found == 0 {
 			best = h
 		}
 	}

@@ -18,8 +18,8 @@ import (
 
 // The hints that several messages share.
 const (
-	pathHint = `in double quotes a backslash begins an escape such as \t: put the path in single quotes, or write / instead of \`
-	nullHint = "give it a value or remove the key"
+	quoteHint = `in double quotes a backslash begins an escape such as \t: use single quotes, or / in paths`
+	nullHint  = "give it a value or remove the key"
 )
 
 // decoder walks the nodes of a job file and collects the faults. It decodes by hand instead of into structs, because
@@ -107,9 +107,10 @@ var parserError = regexp.MustCompile(`^did not find expected (key|',' or|node co
 
 // syntaxHelp translates what the library says about broken YAML into the usual mistake behind it.
 var syntaxHelp = []struct{ part, message, hint string }{
-	{"escape character", `a backslash in double quotes that begins no known escape`, pathHint},
-	{"hexdecimal number", `a backslash in double quotes that begins no known escape`, pathHint},
+	{"escape character", `a backslash in double quotes that begins no known escape`, quoteHint},
+	{"hexdecimal number", `a backslash in double quotes that begins no known escape`, quoteHint},
 	{"tab character", "a tab in the indentation", "indent with blanks"},
+	{"alphabetic or numeric character", "a text cannot begin with this character", "put the text in single quotes"},
 	{"cannot start any token", "a text cannot begin with this character", "put the text in single quotes"},
 	{"mapping values are not allowed", "a second ': ' in one line", "put a text that holds ': ' in single quotes"},
 	{"unexpected end of stream", "a quote that opens here is never closed", ""},
@@ -151,14 +152,24 @@ func (d *decoder) syntax(text string, err error) {
 			break
 		}
 	}
-	at := len(lines[line-1]) - len(strings.TrimLeft(lines[line-1], " \t"))
-	if tab := strings.IndexByte(lines[line-1][:at], '\t'); tab >= 0 {
+	for n := line; n <= len(lines) && strings.Contains(said, "tab character"); n++ { // it may be in a line below
+		if strings.Contains(indentation(lines[n-1]), "\t") {
+			line = n
+			break
+		}
+	}
+	indent := indentation(lines[line-1])
+	at := len(indent)
+	if tab := strings.IndexByte(indent, '\t'); tab >= 0 {
 		at, message, hint = tab, "a tab in the indentation", "indent with blanks"
-	} else if hint == pathHint {
+	} else if hint == quoteHint {
 		at = max(badEscape(lines[line-1]), 0)
 	}
 	d.faultAt(line, 1+len([]rune(lines[line-1][:at])), hint, "%s", message)
 }
+
+// indentation is the blank beginning of a line.
+func indentation(line string) string { return line[:len(line)-len(strings.TrimLeft(line, " \t"))] }
 
 // escape matches the escapes that YAML knows in double quotes.
 var escape = regexp.MustCompile(`^\\([0abt\tnvfre "/\\N_LP]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})`)
@@ -345,7 +356,7 @@ func (d *decoder) path(n *yaml.Node, name string) (string, bool) {
 		return "", false
 	}
 	if i := strings.IndexFunc(s, unicode.IsControl); i >= 0 {
-		d.fault(n, pathHint, "%s holds %s", name, controlName(s[i]))
+		d.fault(n, quoteHint, "%s holds %s", name, controlName(s[i]))
 		return "", false
 	}
 	abs, err := resolvePath(d.dir, s)
@@ -472,7 +483,7 @@ func (d *decoder) template(n *yaml.Node, name string) (Template, bool) {
 		return Template{}, false
 	}
 	if strings.ContainsRune(s, 0) {
-		d.fault(n, pathHint, "%s holds the control character 0x00", name)
+		d.fault(n, quoteHint, "%s holds the control character 0x00", name)
 		return Template{}, false
 	}
 	t, err := ParseTemplate(s)
