@@ -320,12 +320,14 @@ func (r *run) guard(res result) {
 	default:
 		return
 	}
-	if r.stage == jobs.StageApply {
-		r.errors++
-		if r.limit >= 0 && r.errors > r.limit {
-			_ = r.stopAs(checkpoint.RunGuard, &jobs.GuardError{Guard: "max_errors", Message: fmt.Sprintf(
-				"%d writes failed, max_errors is %d; the last one: %s", r.errors, r.limit, v.message())})
-		}
+	if r.stage != jobs.StageApply {
+		r.unread(res)
+		return
+	}
+	r.errors++
+	if r.limit >= 0 && r.errors > r.limit {
+		_ = r.stopAs(checkpoint.RunGuard, &jobs.GuardError{Guard: "max_errors", Message: fmt.Sprintf(
+			"%d writes failed, max_errors is %d; the last one: %s", r.errors, r.limit, v.message())})
 	}
 	key := fmt.Sprintf("%s %d %s", v.class, v.status, res.op)
 	if r.streak.key != key {
@@ -334,6 +336,18 @@ func (r *run) guard(res result) {
 	if r.streak.n++; r.streak.n >= sameFailures && !ofTheRow(v) {
 		_ = r.stopAs(checkpoint.RunGuard, &jobs.GuardError{Guard: "early_stop", Message: fmt.Sprintf(
 			"%d items in a row failed alike: %s", r.streak.n, v.message())})
+	}
+}
+
+// unread stops the run when a page of a list could not be read for a reason that
+// may pass: a list with a hole is of no use, and what is read already is kept
+// for the next try. Other failures are for the work to judge.
+func (r *run) unread(res result) {
+	switch v := res.verdict; v.class {
+	case classPermission:
+		_ = r.stopAs(checkpoint.RunAuth, fmt.Errorf("%s cannot be read: %s", res.op, v.message()))
+	case classService, classNetwork, classProtocol:
+		_ = r.stopAs(checkpoint.RunUnreachable, fmt.Errorf("%s cannot be read: %s", res.op, v.message()))
 	}
 }
 

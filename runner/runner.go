@@ -223,6 +223,13 @@ func (r *run) begin(store context.Context) error {
 		return err
 	}
 	if r.stage = rec.Stage; r.stage != "" {
+		if r.stage != jobs.StageApply {
+			// Pages that could not be read get another chance; failed writes are
+			// for a person to look at.
+			if _, err := r.Store.Retry(store, r.RunID, false); err != nil {
+				return err
+			}
+		}
 		if r.counts, err = r.Store.Counts(store, r.RunID); err != nil {
 			return err
 		}
@@ -238,9 +245,15 @@ func (r *run) begin(store context.Context) error {
 	}})
 }
 
-// advance stores a step in one transaction.
-func (r *run) advance(store context.Context, step jobs.Step) error {
-	err := r.Store.Advance(store, r.RunID, time.Now(), r.stage, step.Stage, newItems(step.Items), newRows(step.Rows))
+// advance stores a step: a new stage in one transaction with all that it adds,
+// more items of the same stage by themselves, since adding them twice does no
+// harm.
+func (r *run) advance(store context.Context, step jobs.Step) (err error) {
+	if step.Stage == r.stage {
+		_, err = r.Store.AddItems(store, r.RunID, time.Now(), newItems(step.Items))
+	} else {
+		err = r.Store.Advance(store, r.RunID, time.Now(), r.stage, step.Stage, newItems(step.Items), newRows(step.Rows))
+	}
 	if err != nil {
 		return err
 	}
