@@ -150,7 +150,7 @@ type eventQuery struct {
 
 func (a *Account) readEventQuery(c *call) (q eventQuery, ok bool) {
 	v := c.query
-	q.until, q.from = c.now, c.now.Add(-eventDefault)
+	q.until, q.from = c.now, c.now.Add(-eventDefault).Truncate(time.Second)
 	for name, t := range map[string]*time.Time{"from": &q.from, "until": &q.until} {
 		if s := v.Get(name); s != "" {
 			parsed, err := time.Parse("2006-01-02T15:04:05Z", s)

@@ -80,7 +80,6 @@ type Quota struct {
 	rejected map[string]*Window   // by address
 	blocked  map[string]time.Time // by address: until
 	floods   []*flood
-	last     time.Time
 }
 
 type bucket struct {
@@ -217,15 +216,17 @@ func (q *Quota) touched(op string) []*bucket {
 // advance counts what the floods have sent up to now.
 func (q *Quota) advance(now time.Time) {
 	for _, f := range q.floods {
+		// What has left the windows since the last look need not be counted.
+		if gone := now.Add(-Span - q.stale).Sub(f.From); gone > 0 {
+			f.sent = max(f.sent, int(gone.Seconds()*f.Rate))
+		}
 		for {
 			at := f.From.Add(time.Duration(float64(f.sent) / f.Rate * float64(time.Second)))
 			if at.After(now) || !at.Before(f.To) {
 				break
 			}
 			f.sent++
-			if now.Sub(at) < Span+q.stale {
-				q.count(at, f.Op)
-			}
+			q.count(at, f.Op)
 		}
 	}
 	q.floods = slices.DeleteFunc(q.floods, func(f *flood) bool { return !now.Before(f.To) })
