@@ -23,7 +23,7 @@ func Check(path string) error {
 }
 
 func check(path string) (err error) {
-	target, err := resolve(path)
+	target, err := resolveTarget(path)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func makeFolders(dir string) (made []string, err error) {
 // work in the same folder. It gives the files it removed; a missing folder has
 // none.
 func Sweep(path string, dead func(run string) bool) (removed []string, err error) {
-	target, err := resolve(path)
+	target, err := resolveTarget(path)
 	if err != nil {
 		return nil, fmt.Errorf("clean up beside %s: %w", path, err)
 	}

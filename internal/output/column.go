@@ -24,25 +24,11 @@ func Formats() []string {
 	return []string{FormatDate, DatesRFC3339, DatesExcel, DatesMS, FormatRaw, FormatJSON, FormatJoin}
 }
 
-// ColumnSpec is a column as a job names it. Header and Format may be empty:
-// the header is then Path as written and the format that of the field.
+// ColumnSpec is a column as a job names it: hostname is a path alone,
+// {lastSeen: rfc3339} a path and a format, {AssetTag: udf.udf1} a header and a
+// path. Where Header is empty it is Path as written; an empty Format is the
+// usual one of the field.
 type ColumnSpec struct{ Header, Path, Format string }
-
-// Spec reads a column as it stands in a job: hostname is name alone,
-// {lastSeen: rfc3339} a name with a format, {AssetTag: udf.udf1} a header with
-// a path, and {Seen: lastSeen rfc3339} all three.
-func Spec(name, value string) ColumnSpec {
-	if value == "" {
-		return ColumnSpec{Path: name}
-	}
-	if slices.Contains(Formats(), value) {
-		return ColumnSpec{Path: name, Format: value}
-	}
-	if i := strings.LastIndexByte(value, ' '); i > 0 && slices.Contains(Formats(), value[i+1:]) {
-		return ColumnSpec{Header: name, Path: strings.TrimSpace(value[:i]), Format: value[i+1:]}
-	}
-	return ColumnSpec{Header: name, Path: value}
-}
 
 // Column is a resolved column.
 type Column struct {
@@ -58,7 +44,7 @@ type Column struct {
 type ColumnError struct {
 	Index      int    // position in the job's list, from 0
 	Name       string // the column as the job has it
-	Reason     string // "unknown column", "unknown format", "header used twice", "no name"
+	Reason     string // "unknown column", "unknown format", "header used twice", "no name", "detail not asked for"
 	Suggestion string // the column or format that was probably meant, or ""
 }
 
@@ -79,20 +65,35 @@ const (
 	reasonFormat = "unknown format"
 	reasonTwice  = "header used twice"
 	reasonEmpty  = "no name"
+	reasonDetail = "detail not asked for"
 )
 
 // Resolve turns the columns of a job into columns of an element. No specs at
-// all mean the preset "default", and the name of a preset stands for its
-// columns. udf7 is short for udf.udf7, with any number from 1. A field that is
-// not known is an error unless its format is raw. The error is a *ColumnError,
-// or a plain one for an element that is not known.
-func Resolve(elementName string, specs []ColumnSpec) ([]Column, error) {
+// all mean the preset "default" with the columns of the details; the name of a
+// preset stands for its columns. udf7 is short for udf.udf7, with any number
+// from 1. A field that is not known is an error unless its format is raw.
+//
+// with names the details the job asks for beside the element (audit, software).
+// A column inside another detail is an error, because it would stay empty.
+//
+// The error is a *ColumnError, or a plain one for an element or a detail that
+// is not known.
+func Resolve(elementName string, specs []ColumnSpec, with ...string) ([]Column, error) {
 	e, ok := loadElements()[elementName]
 	if !ok {
 		return nil, fmt.Errorf("no columns are known for %q", elementName)
 	}
+	var extra []Column
+	for _, name := range with {
+		add, ok := Detail(elementName, name)
+		if !ok {
+			return nil, fmt.Errorf("%s have no detail %q", elementName, name)
+		}
+		extra = append(extra, add...)
+	}
 	if len(specs) == 0 {
-		specs = []ColumnSpec{{Path: PresetDefault}}
+		columns, _ := Preset(elementName, PresetDefault)
+		return append(columns, extra...), nil
 	}
 	var columns []Column
 	used := map[string]bool{}
@@ -104,7 +105,7 @@ func Resolve(elementName string, specs []ColumnSpec) ([]Column, error) {
 			}
 		}
 		if add == nil {
-			c, problem := e.resolve(spec)
+			c, problem := e.resolve(spec, with)
 			if problem != nil {
 				problem.Index = i
 				return nil, problem
@@ -122,7 +123,7 @@ func Resolve(elementName string, specs []ColumnSpec) ([]Column, error) {
 	return columns, nil
 }
 
-func (e *element) resolve(spec ColumnSpec) (Column, *ColumnError) {
+func (e *element) resolve(spec ColumnSpec, with []string) (Column, *ColumnError) {
 	c := Column{Header: spec.Header, Path: spec.Path, Format: spec.Format, named: spec.Header != ""}
 	if c.Header == "" {
 		c.Header = spec.Path
@@ -144,7 +145,10 @@ func (e *element) resolve(spec ColumnSpec) (Column, *ColumnError) {
 		}
 	}
 	if !known && c.Format != FormatRaw {
-		return c, &ColumnError{Name: spec.Path, Reason: reasonColumn, Suggestion: e.suggest(spec.Path)}
+		return c, &ColumnError{Name: spec.Path, Reason: reasonColumn, Suggestion: e.suggest(spec.Path, with)}
+	}
+	if d := detailOf(e.name, c.Path); known && d != "" && !slices.Contains(with, d) {
+		return c, &ColumnError{Name: spec.Path, Reason: reasonDetail}
 	}
 	c.Kind = field.Kind
 	return c, nil
@@ -199,7 +203,10 @@ func (s Style) Validate() error {
 // "lastSeen (Europe/London)", unless the job chose the header.
 func Headers(columns []Column, s Style) []string {
 	zone := "UTC"
-	if s.Location != nil {
+	switch {
+	case s.Location == time.Local:
+		zone = "local time"
+	case s.Location != nil:
 		zone = s.Location.String()
 	}
 	headers := make([]string, len(columns))

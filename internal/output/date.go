@@ -50,7 +50,7 @@ func ParseDate(v any) (t time.Time, ok bool) {
 
 func parseDate(v any) (instant, bool) {
 	var i instant
-	ok := true
+	var ok bool
 	switch v := v.(type) {
 	case nil:
 		return instant{}, true
@@ -69,7 +69,7 @@ func parseDate(v any) (instant, bool) {
 	default:
 		return instant{}, false
 	}
-	if !ok {
+	if !ok || i.t.Year() > 9999 {
 		return instant{}, false
 	}
 	if i.t.Before(noDateBefore) || i.t.Unix() == 0 {

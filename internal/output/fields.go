@@ -660,8 +660,9 @@ func isUDF(name string) bool {
 	return strings.Trim(digits, "0123456789") == ""
 }
 
-// suggest gives the known column nearest to a misspelt one, or "".
-func (e *element) suggest(name string) string {
+// suggest gives the known column nearest to a misspelt one, or "". Only details
+// that are asked for are suggested.
+func (e *element) suggest(name string, with []string) string {
 	want := strings.ToLower(name)
 	if udf := strings.NewReplacer("_", "", "-", "", " ", "", "udf.", "").Replace(want); strings.HasPrefix(udf, "udf") && e.has("udf") {
 		if n := "udf" + strings.TrimLeft(udf[len("udf"):], "0"); isUDF(n) {
@@ -670,6 +671,9 @@ func (e *element) suggest(name string) string {
 	}
 	best, bestCost := "", 1+len(want)/3
 	for _, f := range e.fields {
+		if d := detailOf(e.name, f.Path); d != "" && !slices.Contains(with, d) {
+			continue
+		}
 		path := strings.ToLower(f.Path)
 		last := path[strings.LastIndexByte(path, '.')+1:]
 		// A bare last part (antivirusProduct) is a likelier mistake than a typo.

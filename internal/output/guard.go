@@ -44,11 +44,8 @@ func harmlessSigned(s string) bool {
 	if s == "" {
 		return true // a lone sign is no formula
 	}
-	if isNumber(strings.TrimSuffix(s, "%")) {
-		return true
-	}
 	if s[0] != '.' && s[0] != ',' && (s[0] < '0' || s[0] > '9') {
 		return false
 	}
-	return strings.Trim(s, "0123456789 .,()\u00a0\u202f") == ""
+	return isNumber(strings.TrimSuffix(s, "%")) || strings.Trim(s, "0123456789 .,()\u00a0\u202f") == ""
 }

@@ -25,7 +25,7 @@ const (
 )
 
 // presetColumns holds the presets that are not simply every field. "default"
-// and "summary" fall back to "all" where a list is short anyway. udf1-N stands
+// and "summary" fall back to "all" where a list is short anyway. udfs stands
 // for a range.
 var presetColumns = map[string]map[string]string{
 	"devices": {
@@ -116,10 +116,9 @@ func Detail(elementName, name string) (columns []Column, ok bool) {
 	return e.columns(paths), true
 }
 
-// DetailOf names the detail of an element that a column's path leads into, or
-// "" if the element itself has the value. A job with such a column has to ask
-// for the detail, or the column stays empty.
-func DetailOf(elementName, path string) string {
+// detailOf names the detail of an element that a path leads into, or "" if the
+// element itself has the value.
+func detailOf(elementName, path string) string {
 	for _, d := range details[elementName] {
 		if path == d.name || strings.HasPrefix(path, d.name+".") {
 			return d.name
@@ -134,7 +133,7 @@ func (e *element) allPaths() []string {
 	var paths []string
 	for _, f := range e.fields {
 		switch _, split := e.inner[f.Path]; {
-		case f.InList, DetailOf(e.name, f.Path) != "", split && f.Kind == KindObject && !f.Open:
+		case f.InList, detailOf(e.name, f.Path) != "", split && f.Kind == KindObject && !f.Open:
 		case f.Path == "udf":
 			paths = append(paths, "udfs")
 		default:
@@ -161,7 +160,7 @@ func expandUDFs(paths []string, n int) []string {
 func (e *element) columns(paths []string) []Column {
 	columns := make([]Column, len(paths))
 	for i, path := range paths {
-		columns[i], _ = e.resolve(ColumnSpec{Path: path})
+		columns[i], _ = e.resolve(ColumnSpec{Path: path}, []string{detailOf(e.name, path)})
 	}
 	return columns
 }

@@ -103,7 +103,7 @@ func Create(path, run string) (*File, error) {
 	if !isRunID(run) {
 		return nil, fmt.Errorf("create %s: %q is no run id", path, run)
 	}
-	target, err := resolve(path)
+	target, err := resolveTarget(path)
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", path, err)
 	}
@@ -332,9 +332,9 @@ func syncFolder(dir string) error {
 	return errors.Join(err, d.Close())
 }
 
-// resolve makes path absolute, follows symbolic links at its end, and refuses
+// resolveTarget makes path absolute, follows symbolic links at its end, and refuses
 // what can never be an output file.
-func resolve(path string) (string, error) {
+func resolveTarget(path string) (string, error) {
 	if err := checkPath(path); err != nil {
 		return "", err
 	}
