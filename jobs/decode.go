@@ -149,7 +149,7 @@ func (d *decoder) filter(n *yaml.Node, op rmm.Operation) url.Values {
 		case len(known) == 0:
 			d.fault(key, "", "%q has no filters", op.Name)
 		case i < 0:
-			d.fault(key, suggestion(key.Value, known), "unknown filter %q of %q", key.Value, op.Name)
+			d.fault(key, suggestion(key.Value, known), "unknown filter %q of %q", clip(key.Value, 40), op.Name)
 		default:
 			if s, ok := d.param(value, op.Query[i]); ok {
 				values.Set(key.Value, s)
@@ -288,14 +288,16 @@ func (d *decoder) targets(n *yaml.Node) []Target {
 		}
 	}
 	var targets []Target
+	first := make(map[string]int)
 	for _, item := range items {
 		t, ok := d.target(item)
 		if !ok {
 			continue
 		}
-		if i := slices.IndexFunc(targets, func(o Target) bool { return o.Path == t.Path }); i >= 0 {
-			d.fault(item, fmt.Sprintf("the first is in line %d", targets[i].Pos.Line), "this output is there twice")
+		if line, twice := first[t.Path]; twice {
+			d.fault(item, fmt.Sprintf("the first is in line %d", line), "this output is there twice")
 		}
+		first[t.Path] = item.Line
 		targets = append(targets, t)
 	}
 	return targets
@@ -436,14 +438,14 @@ var udfName = regexp.MustCompile(`^udf([0-9]+)$`)
 func udfField(name string) (string, string) {
 	m := udfName.FindStringSubmatch(foldKey(name))
 	if m == nil {
-		return fmt.Sprintf("unknown field %q of device-udf-set", name), fmt.Sprintf("the fields are udf1 to udf%d", rmm.MaxUDF)
+		return fmt.Sprintf("unknown field %q of device-udf-set", clip(name, 40)), fmt.Sprintf("the fields are udf1 to udf%d", rmm.MaxUDF)
 	}
 	number, err := strconv.Atoi(m[1])
 	if err != nil || number < 1 || number > rmm.MaxUDF {
 		return fmt.Sprintf("there is no field %s", clip(name, 40)), fmt.Sprintf("the fields are udf1 to udf%d", rmm.MaxUDF)
 	}
 	if exact := "udf" + strconv.Itoa(number); exact != name {
-		return fmt.Sprintf("unknown field %q of device-udf-set", name), fmt.Sprintf("did you mean %q?", exact)
+		return fmt.Sprintf("unknown field %q of device-udf-set", clip(name, 40)), fmt.Sprintf("did you mean %q?", exact)
 	}
 	return "", ""
 }
@@ -452,7 +454,7 @@ func warrantyField(name string) (string, string) {
 	if name == "warrantyDate" {
 		return "", ""
 	}
-	return fmt.Sprintf("unknown field %q of device-warranty-create", name), suggestion(name, []string{"warrantyDate"})
+	return fmt.Sprintf("unknown field %q of device-warranty-create", clip(name, 40)), suggestion(name, []string{"warrantyDate"})
 }
 
 // update reads what to write.
@@ -557,7 +559,7 @@ func (d *decoder) match(n *yaml.Node) []Match {
 	keys, sites := 0, 0
 	ok := d.pairs(n, "match", func(key, value *yaml.Node) {
 		if !slices.Contains(matchFields, key.Value) {
-			d.fault(key, suggestion(key.Value, matchFields), "unknown field %q in match", key.Value)
+			d.fault(key, suggestion(key.Value, matchFields), "unknown field %q in match", clip(key.Value, 40))
 			return
 		}
 		site := strings.HasPrefix(key.Value, "site")

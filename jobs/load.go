@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"rmmjob/internal/rmm"
@@ -213,7 +215,7 @@ func Parse(data []byte, path string) (*Job, error) {
 	job.Path, job.Hash = abs, hex.EncodeToString(sum[:])
 	if job.Name == "" {
 		base := filepath.Base(abs)
-		job.Name = base[:len(base)-len(filepath.Ext(base))]
+		job.Name = cmp.Or(strings.TrimSuffix(base, filepath.Ext(base)), base)
 	}
 	return job, nil
 }

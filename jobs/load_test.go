@@ -89,7 +89,7 @@ func TestParseFaults(t *testing.T) {
 		{"no version", "export: {from: devices, to: o.csv}\n", []string{`1:1: the job lacks the key "version"`}},
 		{"case of a key", devices + "Workers: 4\n", []string{`3:1: unknown key "Workers" in the job (did you mean "workers"?)`}},
 		{"swapped letters", devices + "tiemout: 4s\n", []string{`3:1: unknown key "tiemout" in the job (did you mean "timeout"?)`}},
-		{"strange key", devices + "retries: 3\n", []string{`3:1: unknown key "retries" in the job (known here: version, name, account, export, update, guard, throttle, workers, timeout, grace, confirm, results, call)`}},
+		{"strange key", devices + "retries: 3\n", []string{`3:1: unknown key "retries" in the job (known here: version, name, account, export, update, guard, throttle, workers, timeout, grace, confirm, results)`}},
 		{"secret", devices + "api_key: hunter2\nthrottle: {Secret: hunter2}\n", []string{
 			`3:1: secrets do not belong in a job file: "api_key" (set DATTO_API_KEY and DATTO_API_SECRET in the environment, or store them with: rmmjob auth login)`,
 			`4:12: secrets do not belong in a job file: "Secret" (set DATTO_API_KEY and DATTO_API_SECRET in the environment, or store them with: rmmjob auth login)`,

@@ -227,17 +227,19 @@ type field struct {
 // section reads a mapping with a fixed set of keys. The name of the section is for messages.
 func (d *decoder) section(n *yaml.Node, name string, fields []field) {
 	seen := make(map[string]bool)
-	known := make([]string, len(fields))
-	for i, f := range fields {
-		known[i] = f.name
+	var known []string
+	for _, f := range fields {
+		if f.read != nil {
+			known = append(known, f.name)
+		}
 	}
 	ok := d.pairs(n, name, func(key, value *yaml.Node) {
-		i := slices.Index(known, key.Value)
+		i := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
 		switch {
 		case i < 0 && looksSecret(key.Value):
-			d.fault(key, "set DATTO_API_KEY and DATTO_API_SECRET in the environment, or store them with: rmmjob auth login", "secrets do not belong in a job file: %q", key.Value)
+			d.fault(key, "set DATTO_API_KEY and DATTO_API_SECRET in the environment, or store them with: rmmjob auth login", "secrets do not belong in a job file: %q", clip(key.Value, 40))
 		case i < 0:
-			d.fault(key, suggestion(key.Value, known), "unknown key %q in %s", key.Value, name)
+			d.fault(key, suggestion(key.Value, known), "unknown key %q in %s", clip(key.Value, 40), name)
 		case fields[i].read == nil:
 			d.fault(key, "", "%q is not available in this version of rmmjob", key.Value)
 		case isNull(value):
@@ -275,7 +277,7 @@ func (d *decoder) pairs(n *yaml.Node, name string, each func(key, value *yaml.No
 			continue // reported already
 		}
 		if line, twice := first[key.Value]; twice {
-			d.fault(key, fmt.Sprintf("the first is in line %d", line), "the key %q is there twice", key.Value)
+			d.fault(key, fmt.Sprintf("the first is in line %d", line), "the key %q is there twice", clip(key.Value, 40))
 			continue
 		}
 		first[key.Value] = key.Line
