@@ -90,7 +90,7 @@ func (f *flags) parseOnly(args []string) error {
 	a.verbose = 0 // a count would count the flags before the verb twice
 	if err := f.FlagSet.Parse(args); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
-			writeVerbHelp(a.helpWriter(), a.verb, f.FlagUsages())
+			writeVerbHelp(a.helpWriter(), a.verb, f)
 		}
 		return a.flagError(err, f.FlagSet)
 	}
@@ -109,6 +109,30 @@ func (f *flags) parseOnly(args []string) error {
 		}
 	})
 	return err
+}
+
+// writeUsages lists the flags for people, in the order in which they were added.
+func (f *flags) writeUsages(w io.Writer) {
+	t := newTable()
+	f.VisitAll(func(fl *pflag.Flag) {
+		name := "    --" + fl.Name
+		if fl.Shorthand != "" {
+			name = "-" + fl.Shorthand + ", --" + fl.Name
+		}
+		switch kind := fl.Value.Type(); {
+		case kind == "bool" || kind == "count":
+		case fl.NoOptDefVal != "":
+			name += "[=" + kind + "]"
+		default:
+			name += " " + kind
+		}
+		help := fl.Usage
+		if !slices.Contains([]string{"", "0", "0s", "false"}, fl.DefValue) {
+			help += " (default " + fl.DefValue + ")"
+		}
+		t.add(name, help)
+	})
+	t.writeIndented(w, "  ")
 }
 
 // helpWriter is where help goes: standard output, unless that is kept for the

@@ -38,7 +38,7 @@ func helpVerb(ctx context.Context, a *app, args []string) error {
 		return unknownVerb(args[0])
 	}
 	if v.name == "help" {
-		writeVerbHelp(a.helpWriter(), v, a.newFlags().FlagUsages())
+		writeVerbHelp(a.helpWriter(), v, a.newFlags())
 		return nil
 	}
 	// The verb itself knows its flags: it is asked for its help.

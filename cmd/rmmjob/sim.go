@@ -40,7 +40,7 @@ func simVerb(ctx context.Context, a *app, args []string) error {
 	word("latency", latency.String())
 	word("limits", *limits)
 	if *legacy {
-		words = append(words, "legacy=true")
+		words = append(words, "legacy=on")
 	}
 	cfg, err := rmmsim.ParseSettings(strings.Join(words, ","))
 	if err != nil {

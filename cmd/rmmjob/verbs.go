@@ -121,15 +121,14 @@ Help:
 }
 
 // writeVerbHelp prints the help of one verb, examples first.
-func writeVerbHelp(w io.Writer, v verb, flags string) {
+func writeVerbHelp(w io.Writer, v verb, f *flags) {
 	fmt.Fprintf(w, "rmmjob %s: %s\n\nExamples:\n", v.name, v.summary)
 	for _, e := range v.examples {
 		fmt.Fprintf(w, "  %s\n", e)
 	}
-	fmt.Fprintf(w, "\nUsage:\n  %s\n", strings.TrimSpace("rmmjob "+v.name+" "+v.args))
-	if flags != "" {
-		fmt.Fprintf(w, "\nFlags:\n%s", flags)
-	}
+	fmt.Fprintf(w, "\nUsage:\n  %s [flags]\n\nFlags:\n", strings.TrimSpace("rmmjob "+v.name+" "+v.args))
+	f.writeUsages(w)
+	fmt.Fprint(w, "\nEach flag has an environment variable: --state-dir is RMMJOB_STATE_DIR.\n")
 }
 
 // nearest returns the candidate that is at most a third of its letters away
