@@ -341,9 +341,11 @@ func TestCase_O07_NestedObjects(t *testing.T) {
 	columns := mustResolve(t, "networkInterfaces", "hostname", "deviceType.category", "deviceType", "nics", "Mac=nics.macAddress!join", "First=nics.0.ipv4", "nics.type")
 	full := parse(t, `{"hostname":"A","deviceType":{"type":"x","category":"Laptop"},
 		"nics":[{"macAddress":"00:01","ipv4":"10.0.0.1","type":"eth"},{"macAddress":"00:02","ipv4":null}]}`)
-	want := []string{"A", "Laptop", `{"category":"Laptop","type":"x"}`,
+	want := []string{
+		"A", "Laptop", `{"category":"Laptop","type":"x"}`,
 		`[{"ipv4":"10.0.0.1","macAddress":"00:01","type":"eth"},{"ipv4":null,"macAddress":"00:02"}]`,
-		"00:01; 00:02", "10.0.0.1", `["eth"]`}
+		"00:01; 00:02", "10.0.0.1", `["eth"]`,
+	}
 	if got := cells(columns, full, Style{}); !slices.Equal(got, want) {
 		t.Errorf("cells = %q, want %q", got, want)
 	}
@@ -386,14 +388,27 @@ func TestFormatsOfAnyValue(t *testing.T) {
 		path, format string
 		want         Value
 	}{
-		{"text", "", Value{KindText, "x<y"}}, {"text", "json", Value{KindObject, `"x<y"`}}, {"text", "join", Value{KindText, "x<y"}}, {"text", "rfc3339", Value{KindText, "x<y"}},
-		{"num", "", Value{KindInt, "1500"}}, {"num", "raw", Value{KindNumber, "1.5E3"}}, {"num", "json", Value{KindObject, "1.5E3"}}, {"num", "excel", Value{KindInt, "1500"}},
-		{"yes", "", Value{KindBool, "true"}}, {"yes", "date", Value{KindBool, "true"}},
-		{"null", "", Value{}}, {"null", "json", Value{}}, {"gone", "raw", Value{}},
-		{"list", "", Value{KindList, `[1,"two",null,{"k":[3]},[4,[5]]]`}}, {"list", "raw", Value{KindList, `[1,"two",null,{"k":[3]},[4,[5]]]`}},
-		{"list", "join", Value{KindText, `1; two; {"k":[3]}; 4; 5`}}, {"list", "ms", Value{KindList, `[1,"two",null,{"k":[3]},[4,[5]]]`}},
-		{"empty", "", Value{KindList, `[]`}}, {"empty", "join", Value{}},
-		{"obj", "", Value{KindObject, `{"a":"<","b":1}`}}, {"obj", "join", Value{KindObject, `{"a":"<","b":1}`}},
+		{"text", "", Value{KindText, "x<y"}},
+		{"text", "json", Value{KindObject, `"x<y"`}},
+		{"text", "join", Value{KindText, "x<y"}},
+		{"text", "rfc3339", Value{KindText, "x<y"}},
+		{"num", "", Value{KindInt, "1500"}},
+		{"num", "raw", Value{KindNumber, "1.5E3"}},
+		{"num", "json", Value{KindObject, "1.5E3"}},
+		{"num", "excel", Value{KindInt, "1500"}},
+		{"yes", "", Value{KindBool, "true"}},
+		{"yes", "date", Value{KindBool, "true"}},
+		{"null", "", Value{}},
+		{"null", "json", Value{}},
+		{"gone", "raw", Value{}},
+		{"list", "", Value{KindList, `[1,"two",null,{"k":[3]},[4,[5]]]`}},
+		{"list", "raw", Value{KindList, `[1,"two",null,{"k":[3]},[4,[5]]]`}},
+		{"list", "join", Value{KindText, `1; two; {"k":[3]}; 4; 5`}},
+		{"list", "ms", Value{KindList, `[1,"two",null,{"k":[3]},[4,[5]]]`}},
+		{"empty", "", Value{KindList, `[]`}},
+		{"empty", "join", Value{}},
+		{"obj", "", Value{KindObject, `{"a":"<","b":1}`}},
+		{"obj", "join", Value{KindObject, `{"a":"<","b":1}`}},
 	} {
 		if got := (Column{Path: tt.path, Format: tt.format}).Cell(rec, Style{}); got != tt.want {
 			t.Errorf("%s as %q = %v, want %v", tt.path, tt.format, got, tt.want)

@@ -28,7 +28,7 @@ type CSV struct {
 	columns   int
 	rows      int64
 	delimiter rune
-	special   string // characters that make quotes necessary
+	special   [256]bool // bytes that make quotes necessary
 	eol       string
 	err       error
 }
@@ -59,7 +59,11 @@ func NewCSV(w io.Writer, headers []string, opts CSVOptions) (*CSV, error) {
 	if len(headers) == 0 {
 		return nil, fmt.Errorf("a CSV file needs at least one column")
 	}
-	c.special = string(c.delimiter) + "\"\r\n"
+	// Of a delimiter of several bytes the first one counts: some quotes may be
+	// more than needed, none can be missing.
+	for _, b := range []byte{string(c.delimiter)[0], '"', '\r', '\n'} {
+		c.special[b] = true
+	}
 	if opts.BOM {
 		c.write("\ufeff")
 	}
@@ -128,7 +132,12 @@ func (c *CSV) needsQuotes(text string) bool {
 	if text == "" {
 		return c.columns == 1
 	}
-	if strings.ContainsAny(text, c.special) || text[0] == '#' || text == `\.` {
+	for i := range len(text) {
+		if c.special[text[i]] {
+			return true
+		}
+	}
+	if text[0] == '#' || text == `\.` {
 		return true
 	}
 	if first := text[0]; first < utf8.RuneSelf && first > ' ' {

@@ -572,7 +572,11 @@ func TestCheckReadOnlyPlaces(t *testing.T) {
 	if err := os.Chmod(dir, 0o555); err != nil {
 		t.Fatal(err)
 	}
-	defer os.Chmod(dir, 0o755)
+	t.Cleanup(func() {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Error(err)
+		}
+	})
 	for _, path := range []string{filepath.Join(dir, "b.csv"), filepath.Join(dir, "sub", "b.csv")} {
 		if err := Check(path); !errors.Is(err, fs.ErrPermission) {
 			t.Errorf("a read-only folder: Check = %v", err)

@@ -129,7 +129,10 @@ func TestSorterUse(t *testing.T) {
 	if err := s.Add([]byte("k"), textRow("v")); err != nil {
 		t.Fatal(err)
 	}
-	for range s.Rows() {
+	for _, err := range s.Rows() {
+		if err != nil {
+			t.Error(err)
+		}
 		break
 	}
 	if err := s.Add([]byte("k"), textRow("late")); err == nil {
