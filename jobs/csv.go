@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"unicode/utf8"
@@ -109,7 +110,7 @@ func (s *recordScanner) next() bool {
 
 // readErr returns what ended the reading, nil for the end of the file.
 func (s *recordScanner) readErr() error {
-	if s.srcErr == io.EOF {
+	if errors.Is(s.srcErr, io.EOF) {
 		return nil
 	}
 	return s.srcErr

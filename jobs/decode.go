@@ -34,7 +34,7 @@ func (d *decoder) job(root *yaml.Node) *Job {
 		{"timeout", false, d.duration(&j.Timeout, "timeout")},
 		{"grace", false, d.duration(&j.Grace, "grace")},
 		{"confirm", false, d.flag(&j.Confirm, "confirm")},
-		{"results", false, func(n *yaml.Node) { j.Results, _ = d.path(n, "results") }},
+		{"results", false, func(n *yaml.Node) { j.Results = d.path(n, "results") }},
 		{"call", false, nil},
 	})
 	if root.Kind != yaml.MappingNode {
@@ -317,7 +317,7 @@ func (d *decoder) target(n *yaml.Node) (Target, bool) {
 			t.Path = "-"
 			return
 		}
-		t.Path, _ = d.path(n, "the path of an output")
+		t.Path = d.path(n, "the path of an output")
 	}
 	if n.Kind != yaml.MappingNode {
 		readPath(n)
@@ -521,7 +521,7 @@ func (d *decoder) rows(n *yaml.Node, r *Rows) {
 			d.fault(n, "name a file", "the rows are read more than once and cannot come from stdin")
 			return
 		}
-		r.CSV, _ = d.path(n, "the path of the rows")
+		r.CSV = d.path(n, "the path of the rows")
 	}
 	if n.Kind != yaml.MappingNode {
 		csv(n)

@@ -169,7 +169,7 @@ func Load(path string) (*Job, error) {
 	if err != nil {
 		return nil, unreadable(path, "job file", err)
 	}
-	defer f.Close()
+	defer closeRead(f)
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		return nil, Errors{{Pos: Pos{File: path}, Message: "this is a folder, not a job file"}}
 	}
@@ -179,6 +179,9 @@ func Load(path string) (*Job, error) {
 	}
 	return Parse(data, path)
 }
+
+// closeRead closes a file that was only read, so that nothing can be lost by it.
+func closeRead(f *os.File) { _ = f.Close() }
 
 // unreadable reports a file that could not be opened or read. The system's own text is kept for causes that need it.
 func unreadable(path, what string, err error) Errors {

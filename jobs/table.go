@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -91,7 +92,7 @@ func (t *Table) identify() ([]byte, error) {
 	if err != nil {
 		return nil, unreadable(t.rows.CSV, "input file", err)
 	}
-	defer f.Close()
+	defer closeRead(f)
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		return nil, t.refuse("", "this is a folder, not an input file")
 	}
@@ -99,10 +100,13 @@ func (t *Table) identify() ([]byte, error) {
 	n, err := io.ReadFull(f, head)
 	sum := sha256.New()
 	sum.Write(head[:n])
-	if err == nil {
+	switch {
+	case err == nil:
 		_, err = io.Copy(sum, f)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // a short file
+		err = nil
 	}
-	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+	if err != nil {
 		return nil, unreadable(t.rows.CSV, "input file", err)
 	}
 	t.Hash = hex.EncodeToString(sum.Sum(nil))
@@ -163,7 +167,7 @@ func (t *Table) open(delimiter byte) (p *pass, named byte, err error) {
 	sum := sha256.New()
 	raw := io.TeeReader(f, sum)
 	if _, err := io.CopyN(io.Discard, raw, int64(t.mark)); err != nil {
-		f.Close()
+		closeRead(f)
 		return nil, 0, unreadable(t.rows.CSV, "input file", err)
 	}
 	p = &pass{newRecordScanner(t.codec.reader(raw), t.rows.CSV, delimiter), f, sum}
@@ -234,7 +238,7 @@ func (t *Table) header(want []string) error {
 	} else if p, named, err := t.open(','); err != nil {
 		return err
 	} else {
-		p.f.Close()
+		closeRead(p.f)
 		if named != 0 {
 			candidates = []byte{named}
 		}
@@ -272,7 +276,7 @@ func (t *Table) headingWith(delimiter byte, want []string, after int) (heading, 
 	if err != nil {
 		return heading{}, err
 	}
-	defer p.f.Close()
+	defer closeRead(p.f)
 	h := heading{delimiter: delimiter}
 	for p.next() {
 		if p.rec.line <= after || p.rec.blank() {
@@ -430,7 +434,7 @@ func (t *Table) each(do func(Record, Errors, []Pos) bool) error {
 	if err != nil {
 		return err
 	}
-	defer p.f.Close()
+	defer closeRead(p.f)
 	for p.next() && p.rec.blank() { // to behind the header
 	}
 	rows, blank := 0, 0

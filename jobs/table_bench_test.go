@@ -19,9 +19,14 @@ func large(tb testing.TB, rows int) Rows {
 		tb.Fatal(err)
 	}
 	w := bufio.NewWriter(f)
-	fmt.Fprint(w, "uid,hostname,udf1,udf2,udf3,Comment\r\n")
+	if _, err := w.WriteString("uid,hostname,udf1,udf2,udf3,Comment\r\n"); err != nil {
+		tb.Fatal(err)
+	}
 	for i := range rows {
-		fmt.Fprintf(w, "%08x-1111-4111-8111-1111111111a1,WS-%06d,%07d,\"Büro, %d. Stock\",,some remark about it\r\n", i, i, i, i%9)
+		_, err := fmt.Fprintf(w, "%08x-1111-4111-8111-1111111111a1,WS-%06d,%07d,\"Büro, %d. Stock\",,some remark about it\r\n", i, i, i, i%9)
+		if err != nil {
+			tb.Fatal(err)
+		}
 	}
 	if err := w.Flush(); err != nil {
 		tb.Fatal(err)
@@ -94,7 +99,7 @@ func BenchmarkTable(b *testing.B) {
 			for s := bufio.NewScanner(f); s.Scan(); n++ {
 				strings.Count(s.Text(), ",")
 			}
-			f.Close()
+			closeRead(f)
 			if n != 200_001 {
 				b.Fatal(n)
 			}

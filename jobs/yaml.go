@@ -90,7 +90,7 @@ func (d *decoder) text8(data []byte) ([]byte, bool) {
 		case r == invalidRune:
 			d.faultAt(line, column, "save the file as UTF-8", "byte 0x%02X is not UTF-8", rest[0])
 			return nil, false
-		case r == '\n', r == '\r' && !(len(rest) > 1 && rest[1] == '\n'):
+		case r == '\n', r == '\r' && !bytes.HasPrefix(rest, []byte("\r\n")):
 			line, column = line+1, 0
 		case unicode.IsControl(r) && !strings.ContainsRune("\t\r\u0085", r), r == 0xFFFE, r == 0xFFFF:
 			d.faultAt(line, column, "delete it", "control character U+%04X", r)
@@ -347,26 +347,26 @@ func (d *decoder) into(p *string, name string) func(*yaml.Node) {
 	}
 }
 
-// path reads a file path and makes it absolute.
-func (d *decoder) path(n *yaml.Node, name string) (string, bool) {
+// path reads a file path and makes it absolute. It returns "" after a fault.
+func (d *decoder) path(n *yaml.Node, name string) string {
 	s, ok := d.text(n, name)
 	switch {
 	case !ok:
-		return "", false
+		return ""
 	case strings.TrimSpace(s) == "":
 		d.fault(n, nullHint, "%s is empty", name)
-		return "", false
+		return ""
 	}
 	if i := strings.IndexFunc(s, unicode.IsControl); i >= 0 {
 		d.fault(n, quoteHint, "%s holds %s", name, controlName(s[i]))
-		return "", false
+		return ""
 	}
 	abs, err := resolvePath(d.dir, s)
 	if err != nil {
 		d.fault(n, "", "%s: %s", name, err)
-		return "", false
+		return ""
 	}
-	return abs, true
+	return abs
 }
 
 // controlName names a control character for people.
