@@ -47,7 +47,10 @@ func (b *breaker) failed(now time.Time, offline bool, jitter float64) {
 		b.since = now
 	}
 	b.failures++
-	if (b.failures < trip && !offline) || b.open() && !b.probing {
+	switch {
+	case b.open() && !b.probing:
+		return
+	case !b.open() && b.failures < trip && !offline:
 		return
 	}
 	b.probing = false
