@@ -48,16 +48,14 @@ const (
 )
 
 // attempts is how often an item may fail for the same transient reason before it
-// is settled as failed. With the schedule of backoff, eight attempts last four
-// minutes or more; a conflict of two writers is over sooner.
-func attempts(class string) int {
-	switch class {
-	case classConflict:
-		return 5
-	case classProtocol:
+// is settled as failed. With the schedule of backoff, ten attempts last about four
+// minutes. A conflict of two writers is over sooner, and an answer of the API that
+// makes no sense seldom gets better.
+func attempts(v verdict) int {
+	if v.class == classConflict || v.class == classProtocol && !v.outage {
 		return 5
 	}
-	return 8
+	return 10
 }
 
 // classify is the one table from the outcome of a request to the next state of
@@ -123,11 +121,9 @@ func classify(op rmm.Operation, err error, returned, stopping bool) verdict {
 		}
 		return lost(classNetwork)
 	case rmm.KindProtocol:
-		if op.IsWrite() {
-			return lost(classProtocol)
-		}
+		// A web page or half an answer is not the API speaking.
 		v.outage = !e.JSON
-		return repeat(classProtocol)
+		return lost(classProtocol)
 	}
 
 	switch s := e.Status; {

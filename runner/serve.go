@@ -115,7 +115,7 @@ func (r *run) finish(store context.Context, claim checkpoint.Claim, v verdict, b
 	ctx, cancel := context.WithTimeout(store, recordTimeout)
 	defer cancel()
 	now := time.Now()
-	if v.action == actRetry && claim.Attempts >= attempts(v.class) {
+	if v.action == actRetry && claim.Attempts >= attempts(v) {
 		v.action = actFail
 		v.reason = fmt.Sprintf("%s (after %d attempts)", v.reason, claim.Attempts)
 		res.verdict = v
