@@ -263,14 +263,14 @@ func (r *run) wakeLane(name string, t time.Time) {
 // health feeds the breaker and stops the run when the service stays down.
 func (r *run) health(res result, now time.Time) {
 	v := res.verdict
-	if !v.outage {
-		if v.action != actRelease || v.class == classAuth || v.class == classThrottled {
-			// Any answer of the service, a refusal too, shows that it is there.
-			r.answered = true
-			r.breaker.succeeded()
-		} else {
-			r.breaker.probing = false
-		}
+	switch {
+	case v.class == classStopped || v.class == classBug:
+		r.breaker.probing = false // nothing is known
+		return
+	case !v.outage:
+		// Any answer of the service, a refusal too, shows that it is there.
+		r.answered = true
+		r.breaker.succeeded()
 		return
 	}
 	for _, g := range r.ready {

@@ -40,6 +40,7 @@ const recordTimeout = 2 * time.Minute
 func (r *run) serve(store context.Context, g grant, claim checkpoint.Claim) (res result) {
 	res = result{lane: g.lane, op: claim.Op}
 	settled := false
+	sent := false // it may have been carried out and must not be repeated
 	permit := g.permit
 	record := func(v verdict, body []byte, children []jobs.Item) {
 		settled = true
@@ -57,7 +58,11 @@ func (r *run) serve(store context.Context, g grant, claim checkpoint.Claim) (res
 			res.err = fmt.Errorf("panic after item %s was settled: %v (%s)", claim.Key, p, stack)
 			return
 		}
-		record(verdict{action: actFail, class: classBug, reason: fmt.Sprintf("panic: %v (%s)", p, stack)}, nil, nil)
+		v := verdict{action: actFail, class: classBug, reason: fmt.Sprintf("panic: %v (%s)", p, stack)}
+		if sent {
+			v.action = actDoubt
+		}
+		record(v, nil, nil)
 	}()
 
 	var req rmm.Request
@@ -78,6 +83,7 @@ func (r *run) serve(store context.Context, g grant, claim checkpoint.Claim) (res
 			res.err = err
 			return res
 		}
+		sent = true
 	}
 	resp, err := r.Caller.Do(r.work, req)
 	said := permit.Done(ResultOf(resp.Status, err))
