@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"time"
 
 	"rmmjob/checkpoint"
@@ -42,6 +43,8 @@ func (r *run) drain(ctx, store context.Context, names []string) error {
 			}
 		}
 		timer := time.NewTimer(r.wake(now))
+		idle := r.busy == 0 && r.waiting == 0 // all that is left has been put off
+		slept := time.Now()
 		select {
 		case g := <-r.grants:
 			r.granted(ctx, g)
@@ -65,6 +68,9 @@ func (r *run) drain(ctx, store context.Context, names []string) error {
 			r.cutOff(errStopped)
 		}
 		timer.Stop()
+		if idle {
+			r.sum.Waited += time.Since(slept)
+		}
 	}
 }
 
@@ -277,19 +283,11 @@ func (r *run) health(res result, now time.Time) {
 		g.permit.Cancel() // it would meet the same outage
 	}
 	r.ready = r.ready[:0]
-	before := r.breaker.openAt
 	r.breaker.failed(now, v.offline, rand.Float64()) //nolint:gosec // jitter, not a secret
-	if r.breaker.openAt.After(before) {
-		r.sum.Waited += r.breaker.openAt.Sub(now)
-	}
-	limit := r.GiveUp
-	if !r.answered {
-		limit = min(limit, firstGiveUp)
-	}
 	if final(res.cause) {
 		_ = r.stopAs(checkpoint.RunUnreachable, res.cause)
 	}
-	if r.breaker.open() && r.breaker.openAt.Sub(r.breaker.since) > limit {
+	if r.breaker.open() && r.breaker.openAt.Sub(r.breaker.since) > r.patience(v) {
 		_ = r.stopAs(checkpoint.RunUnreachable, fmt.Errorf("the service has not answered for %s: %s",
 			now.Sub(r.breaker.since).Round(time.Second), v.message()))
 	}
@@ -298,6 +296,18 @@ func (r *run) health(res result, now time.Time) {
 // firstGiveUp is how long a service is tried that has never answered in this
 // call: somebody who has mistyped an address should not wait ten minutes.
 const firstGiveUp = 30 * time.Second
+
+// patience is how long the service may stay down. An error of the service or of
+// the gateway before it shows that the address is right.
+func (r *run) patience(v verdict) time.Duration {
+	if v.status >= http.StatusInternalServerError || v.status == http.StatusRequestTimeout {
+		r.answered = true
+	}
+	if r.answered {
+		return r.GiveUp
+	}
+	return min(r.GiveUp, firstGiveUp)
+}
 
 // sameFailures is the number of distinct items that fail alike, without a good
 // one between, which shows that the fault is not of the items.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"net/http"
 	"sync"
 	"time"
 
@@ -71,7 +72,7 @@ type Summary struct {
 	Counts  checkpoint.Counts
 	Retries int           // requests repeated after a fault, in this call
 	Held    time.Duration // how long the throttle held the run back, in this call
-	Waited  time.Duration // how long it waited for a service that was down, in this call
+	Waited  time.Duration // how long it had nothing to do but wait for the next try, in this call
 	Notes   []string      // what a person should know: lists that were read again
 	Plan    map[jobs.RowClass]int
 }
@@ -294,10 +295,11 @@ func (r *run) limitErrors(store context.Context) error {
 
 // connect logs in and takes the first reading of the limits.
 func (r *run) connect(ctx context.Context) {
-	const tries = 4
+	began := time.Now()
 	for n := 1; r.Login != nil; n++ {
 		err := r.Login(ctx)
 		if err == nil {
+			r.answered = true
 			break
 		}
 		if ctx.Err() != nil {
@@ -305,21 +307,28 @@ func (r *run) connect(ctx context.Context) {
 			return
 		}
 		v := classify(rmm.Operation{Class: rmm.ClassRead}, err, false, false)
+		if v.status == http.StatusForbidden || v.status == http.StatusTooManyRequests {
+			// A block or a limit is the limiter's business, whose first reading
+			// logs in as well.
+			break
+		}
+		wait := backoff(n, rand.Float64()) //nolint:gosec // jitter, not a secret
 		switch {
 		case v.halt != "":
 			r.stopAs(v.halt, err)
 		case !v.outage:
 			r.stopAs(checkpoint.RunInternal, err)
-		case final(err) || n == tries:
+		case final(err) || time.Since(began)+wait > r.patience(v):
 			r.stopAs(checkpoint.RunUnreachable, err)
 		}
 		if r.halt != "" {
 			return
 		}
-		wait := backoff(n, rand.Float64()) //nolint:gosec // jitter, not a secret
-		r.sum.Waited += wait
-		r.observe(time.Now().Add(wait))
-		if !sleep(ctx, wait) {
+		before := time.Now()
+		r.observe(before.Add(wait))
+		ok := sleep(ctx, wait)
+		r.sum.Waited += time.Since(before)
+		if !ok {
 			r.stop(ctx)
 			return
 		}
