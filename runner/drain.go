@@ -249,8 +249,15 @@ func (r *run) record(res result, now time.Time) error {
 	}
 	r.health(res, now)
 	r.guard(res)
-	if v.halt != "" {
+	switch {
+	case v.halt != "":
 		_ = r.stopAs(v.halt, res.cause)
+	case v.status == http.StatusUnauthorized && r.denied[res.key]:
+		// The client has logged in since, and others may be served: it is this
+		// request that is not allowed.
+		_ = r.stopAs(checkpoint.RunAuth, res.cause)
+	case v.status == http.StatusUnauthorized:
+		r.denied[res.key] = true
 	}
 	_, hold := r.breaker.admits(now)
 	r.observe(hold)

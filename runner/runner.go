@@ -110,8 +110,9 @@ type run struct {
 	cutOff   context.CancelCauseFunc
 	breaker  breaker
 	streak   streak
-	errors   int // failed writes
-	limit    int // failed writes allowed; negative for no limit
+	denied   map[string]bool // items that were refused with 401
+	errors   int             // failed writes
+	limit    int             // failed writes allowed; negative for no limit
 	answered bool
 	halt     checkpoint.RunState
 	haltErr  error
@@ -150,7 +151,7 @@ func Run(ctx context.Context, cfg Config) (Summary, error) {
 	if cfg.Abort == nil {
 		cfg.Abort = context.Background()
 	}
-	r := &run{Config: cfg, limit: -1, grants: make(chan grant), results: make(chan result, cfg.Workers)}
+	r := &run{Config: cfg, limit: -1, denied: map[string]bool{}, grants: make(chan grant), results: make(chan result, cfg.Workers)}
 	// The checkpoint is written to the end even after a stop.
 	store := context.WithoutCancel(ctx)
 	r.work, r.cutOff = context.WithCancelCause(store)

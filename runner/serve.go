@@ -21,6 +21,7 @@ import (
 // checkpoint already, unless err says that it could not be recorded.
 type result struct {
 	lane    *lane
+	key     string
 	op      string
 	verdict verdict
 	state   checkpoint.State
@@ -38,7 +39,7 @@ const recordTimeout = 2 * time.Minute
 // serve sends one claimed item and records what came of it. A panic fails the
 // item and says so; the run goes on.
 func (r *run) serve(store context.Context, g grant, claim checkpoint.Claim) (res result) {
-	res = result{lane: g.lane, op: claim.Op}
+	res = result{lane: g.lane, key: claim.Key, op: claim.Op}
 	settled := false
 	sent := false // it may have been carried out and must not be repeated
 	permit := g.permit
