@@ -49,7 +49,7 @@ func (r *run) drain(ctx, store context.Context, names []string) error {
 		case g := <-r.grants:
 			r.granted(ctx, g)
 		case res := <-r.results:
-			if err := r.record(res, time.Now()); err != nil {
+			if err := r.record(store, res, time.Now()); err != nil {
 				return r.settleInFlight(err)
 			}
 		case <-timer.C:
@@ -213,17 +213,14 @@ func (r *run) launch(store context.Context, now time.Time) error {
 			continue
 		}
 		r.busy++
-		r.counts.Pending--
-		r.counts.Running++
 		r.workers.Go(func() { r.results <- r.serve(store, g, claim) })
 	}
 	return nil
 }
 
 // record takes the result of a worker into the books of the loop.
-func (r *run) record(res result, now time.Time) error {
+func (r *run) record(store context.Context, res result, now time.Time) error {
 	r.busy--
-	r.counts.Running--
 	if res.err != nil {
 		return res.err
 	}
@@ -236,11 +233,16 @@ func (r *run) record(res result, now time.Time) error {
 	case checkpoint.StateInDoubt:
 		r.counts.InDoubt++
 	default:
-		r.counts.Pending++
 		r.wakeLane(res.lane.name, res.again)
 	}
-	r.counts.Items += res.added
-	r.counts.Pending += res.added
+	if len(res.wakes) > 0 {
+		// Most pages name one that is there already, so the store has to tell.
+		c, err := r.Store.Counts(store, r.RunID)
+		if err != nil {
+			return err
+		}
+		r.counts.Items = c.Items
+	}
 	for _, name := range res.wakes {
 		r.wakeLane(name, time.Time{})
 	}

@@ -417,7 +417,7 @@ func (r *run) observe(hold time.Time) {
 	}
 	c := r.counts
 	r.Observe(Progress{
-		Stage: r.stage, Items: c.Items, Settled: c.Items - c.Pending - c.Running, Failed: c.Failed,
+		Stage: r.stage, Items: c.Items, Settled: c.Done + c.Unchanged + c.Skipped + c.Failed + c.InDoubt, Failed: c.Failed,
 		InFlight: r.busy, HoldUntil: hold,
 	})
 }

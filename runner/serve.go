@@ -26,8 +26,7 @@ type result struct {
 	verdict verdict
 	state   checkpoint.State
 	again   time.Time // a pending item is due again then
-	added   int
-	wakes   []string // lanes of the items added
+	wakes   []string  // lanes of the items added
 	cause   error
 	err     error
 }
@@ -135,7 +134,7 @@ func (r *run) finish(store context.Context, claim checkpoint.Claim, v verdict, b
 			added[i] = newItem(it)
 			res.wakes = append(res.wakes, added[i].Lane)
 		}
-		o, res.state, res.added = checkpoint.Done(body).With(added...), checkpoint.StateDone, len(children)
+		o, res.state = checkpoint.Done(body).With(added...), checkpoint.StateDone
 	case actFail:
 		o, res.state = checkpoint.Failed(v.class, v.message(), v.status), checkpoint.StateFailed
 	case actRetry:
