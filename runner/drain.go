@@ -34,10 +34,12 @@ func (r *run) drain(ctx, store context.Context, names []string) error {
 				return nil
 			}
 		} else {
-			if err := r.launch(store, now); err != nil {
-				return err
+			if ctx.Err() == nil {
+				if err := r.launch(store, now); err != nil {
+					return err
+				}
+				r.ask(waitCtx, now)
 			}
-			r.ask(waitCtx, now)
 			if r.drained() {
 				return nil
 			}
