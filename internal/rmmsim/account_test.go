@@ -43,15 +43,16 @@ func (c *tester) login(key, secret string) int {
 		c.t.Fatal(err)
 	}
 	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return res.StatusCode
+	}
 	var got struct {
 		Token string `json:"access_token"`
 	}
 	if err := json.NewDecoder(res.Body).Decode(&got); err != nil {
 		c.t.Fatal(err)
 	}
-	if res.StatusCode == http.StatusOK {
-		c.token = got.Token
-	}
+	c.token = got.Token
 	return res.StatusCode
 }
 
@@ -137,7 +138,7 @@ func TestPageWalkFindsEveryDeviceOnce(t *testing.T) {
 		{1, 2, 1}, {4, 2, 2}, {5, 2, 3}, {1200, 250, 5}, {1000, 0, 4}, {300, 10000, 2},
 	} {
 		t.Run(fmt.Sprintf("%d by %d", tt.devices, tt.max), func(t *testing.T) {
-			c := newTester(t, Config{Devices: tt.devices})
+			c := newTester(t, Config{Devices: tt.devices, UDFs: 2})
 			path := "/v2/account/devices"
 			if tt.max > 0 {
 				path += fmt.Sprintf("?max=%d", tt.max)
