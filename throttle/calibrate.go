@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -47,6 +48,7 @@ const (
 	fallbackCutOff = 0.9
 	fallbackWindow = time.Minute
 	maxLimit       = 1_000_000
+	maxRetryWait   = 5 * time.Minute // between readings that fail
 )
 
 // track is the calibration state of reads or of writes. One reading refreshes both.
@@ -54,10 +56,14 @@ type track struct {
 	*bucket
 	tried  time.Time // when the last reading was asked for or came
 	since  int       // own requests since then
-	drift  float64   // server against local utilisation at the last calibration
 	stable int       // stable calibrations in a row
 	urgent string    // why a reading is due at once
 	slow   latencies
+}
+
+// drift returns how far the local utilisation is from what the server reported last.
+func (t *track) drift(e *engine, now time.Time) float64 {
+	return math.Abs(float64(t.reported-e.local(t.bucket, now))) / float64(t.limit)
 }
 
 // load returns the delay that a track has now, the highest over its buckets, and whether
@@ -81,7 +87,13 @@ func (p reference) due(e *engine, t *track, now time.Time) (time.Time, string) {
 	delay, quiet := p.load(e, t, now)
 	factor := 1.0
 	if !quiet {
-		factor = 1 / (1 + t.drift/p.DriftThreshold*p.DriftScaling)
+		// The readings themselves count as drift here. That is what makes the interval of a
+		// track at work ten delays, one request in eleven, as in the model of the profiles.
+		drift := t.drift(e, now)
+		if t == e.read {
+			drift += float64(e.readings.at(now)) / float64(t.limit)
+		}
+		factor = 1 / (1 + drift/p.DriftThreshold*p.DriftScaling)
 	}
 	base := p.CalibrationBase
 	for range t.stable / p.StabilityThreshold {
@@ -90,8 +102,9 @@ func (p reference) due(e *engine, t *track, now time.Time) (time.Time, string) {
 		}
 	}
 	interval := max(p.CalibrationMin, time.Duration(float64(base)*confidence*factor), 10*delay)
-	if e.failed {
-		interval = max(interval, p.CalibrationBase)
+	if e.failed > 0 {
+		// Longer each time, because a reading that hangs may hold a lone worker.
+		interval = max(interval, min(p.CalibrationBase<<min(e.failed, 10), maxRetryWait))
 		return t.tried.Add(interval), "the last reading failed"
 	}
 	needed := 0
@@ -108,9 +121,7 @@ func (p reference) due(e *engine, t *track, now time.Time) (time.Time, string) {
 }
 
 func (p reference) learn(e *engine, t *track, now time.Time) {
-	local := e.local(t.bucket, now)
-	t.drift = max(float64(t.reported-local), float64(local-t.reported)) / float64(t.limit)
-	if _, quiet := p.load(e, t, now); quiet && t.drift < p.DriftThreshold && p.confidence(e, t, now) == 1 {
+	if _, quiet := p.load(e, t, now); quiet && t.drift(e, now) < p.DriftThreshold && p.confidence(e, t, now) == 1 {
 		t.stable++
 	} else {
 		t.stable = 0
@@ -181,7 +192,7 @@ func (e *engine) nextDue(now time.Time) (at time.Time, ok bool) {
 // beginReading counts a reading that is being sent, as the read that it is.
 func (e *engine) beginReading(wall time.Time) {
 	now := e.tick(wall)
-	e.reading = true
+	e.reading, e.asked = true, now
 	e.read.inFlight++
 	e.read.last = now
 	for _, t := range e.tracks() {
@@ -202,6 +213,7 @@ func (e *engine) endReading(wall time.Time, r Reading, err error, abandoned bool
 	known := errors.As(err, &pe)
 	if !known || pe.Result.Status != 0 {
 		e.read.own.add(now, 1)
+		e.readings.add(now, 1)
 	}
 	switch {
 	case err == nil:
@@ -217,8 +229,10 @@ func (e *engine) endReading(wall time.Time, r Reading, err error, abandoned bool
 
 // take stores a reading, then looks again at everything that waited for one.
 func (e *engine) take(now time.Time, r Reading) {
-	e.failed, e.calibrations = false, e.calibrations+1
-	e.answered()
+	e.failed, e.calibrations = 0, e.calibrations+1
+	if e.asked.After(e.limitedAt) {
+		e.answered()
+	}
 	e.line.point(e.wall(now)).Calibrations++
 	e.adopt(now, r)
 	e.findLegacy(now, r)
@@ -241,11 +255,12 @@ func (e *engine) take(now time.Time, r Reading) {
 		e.pacing.learn(e, t, now)
 	}
 	e.emit(now, Event{Kind: EventCalibrate, Text: fmt.Sprintf("reads %d of %d, writes %d of %d", e.read.reported, e.read.limit, e.write.reported, e.write.limit)})
-	if e.block.cause != "" {
+	// Only a reading that was asked for after the wait says that it was long enough.
+	if e.block.over(e.asked) {
 		e.unblock(now)
 	}
 	for _, b := range e.buckets() {
-		if b.stop.over(now) {
+		if b.stop.over(e.asked) {
 			e.reopen(now, b)
 		}
 	}
@@ -258,6 +273,7 @@ func (e *engine) adopt(now time.Time, r Reading) {
 		for _, b := range e.buckets() {
 			b.own.resize(now, e.window)
 			b.seed.resize(now, e.window)
+			e.readings.resize(now, e.window)
 		}
 	}
 	if r.CutOff > 0 && r.CutOff <= 1 {
@@ -285,12 +301,17 @@ func (e *engine) operation(now time.Time, name string, limit int) (b *bucket, is
 // lost keeps the local state after a reading that brought none: r is what the server
 // answered, if that is known. A stop that waited for the reading waits again.
 func (e *engine) lost(now time.Time, r Result, known bool, err error) {
-	if !e.failed {
-		e.failed = true
+	if e.failed++; e.failed == 1 {
 		e.emit(now, Event{Kind: EventWarning, Text: fmt.Sprintf("the request rate could not be read, own counts must do until it can: %v", err)})
+	}
+	for _, t := range e.tracks() {
+		t.tried = now
 	}
 	switch {
 	case e.block.cause != "":
+		if !e.block.over(e.asked) {
+			return
+		}
 		e.block.close(now, e.block.cause, e.jittered(e.block.longer(max(maxBlockWait, e.cfg.BlockWait))))
 		e.emit(now, Event{Kind: EventBlock, Until: e.wall(e.block.until), Text: "still blocked"})
 		return
@@ -308,7 +329,7 @@ func (e *engine) lost(now time.Time, r Result, known bool, err error) {
 	for _, b := range e.buckets() {
 		s := &b.stop
 		switch {
-		case s.cause == "" || now.Before(s.until):
+		case !s.over(e.asked):
 		case s.cause == causeLimited && !known:
 			s.close(now, s.cause, e.jittered(s.longer(max(maxLimitWait, e.cfg.RateLimitWait))))
 		case s.cause == causeLimited:

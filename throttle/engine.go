@@ -29,12 +29,14 @@ type engine struct {
 	seq      uint64
 	held     time.Duration // see Status.Held
 	spent    time.Duration // pauses so far
+	readings window        // own readings, which are part of the reads too
 	pausedTo time.Time     // until when waiting requests are held by a pause
 
-	reading bool   // a reading is on its way
-	stale   string // why nothing may be sent before a reading; empty if it may
-	started bool   // the first reading is over
-	failed  bool   // the last reading brought nothing
+	reading bool      // a reading is on its way
+	stale   string    // why nothing may be sent before a reading; empty if it may
+	started bool      // the first reading is over
+	asked   time.Time // when the last reading was asked for
+	failed  int       // readings in a row that brought nothing
 
 	block     stop
 	limitedAt time.Time       // of the last 429 that no good answer has followed
@@ -69,6 +71,7 @@ func newEngine(cfg Config) *engine {
 	}
 	e.read = &track{bucket: newBucket("reads", fallbackLimit, time.Unix(0, 0), e.window)}
 	e.write = &track{bucket: newBucket("writes", fallbackLimit, time.Unix(0, 0), e.window)}
+	e.readings.resize(time.Unix(0, 0), e.window)
 	e.all = []*bucket{e.read.bucket, e.write.bucket}
 	e.profile, e.pacing = cfg.Profile, reference{cfg.Profile}
 	return e

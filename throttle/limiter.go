@@ -23,7 +23,8 @@ type Config struct {
 	Legacy        LegacyMode    // empty means LegacyAuto
 
 	// Event, if set, is told what happens: one call at a time, in order, without a lock
-	// of the Limiter. It should return soon, because requests may wait for it.
+	// of the Limiter. It may call its other methods, but not Start and Wait. It should
+	// return soon, because requests may wait for it.
 	Event func(Event)
 }
 
