@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -81,9 +80,9 @@ func (s *state) isLocked(jobKey string) bool {
 	return err == nil && !got
 }
 
-// resumable tells whether rmmjob resume goes on with a run in that state.
-func resumable(state string) bool {
-	return slices.Contains([]string{stateCrashed, "stopped", "throttled", "auth", "unreachable", "local_io", "aborted"}, state)
+// canResume tells whether rmmjob resume goes on with a run shown in that state.
+func canResume(state string) bool {
+	return state == stateCrashed || state != string(checkpoint.RunRunning) && unfinished(checkpoint.RunState(state))
 }
 
 // duration is how long the run has taken so far, from its first start to its

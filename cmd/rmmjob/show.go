@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"rmmjob/checkpoint"
+	"rmmjob/jobs"
 )
 
 // failureInfo is one item that failed or is in doubt.
@@ -64,14 +66,15 @@ func showVerb(ctx context.Context, a *app, args []string) error {
 	if err != nil {
 		return err
 	}
+	delete(rows, string(jobs.ClassHeading)) // of the input; no row of it
 	events, err := st.store.Events(ctx, r.ID, most)
 	if err != nil {
 		return err
 	}
-	files := st.runFiles(r.ID)
+	files := st.runFiles(r)
 
 	a.result.Run, a.result.Job, a.result.State, a.result.Counts = info.Run, info.Job, info.State, info.Counts
-	if resumable(info.State) {
+	if canResume(info.State) {
 		a.result.Next = a.nextCommand("resume", info.Run)
 	}
 	if a.json {
@@ -138,16 +141,25 @@ func (a *app) printRun(r runInfo, rows map[string]int) {
 	t.write(a.stdout)
 }
 
-// runFiles lists the files in the folder of a run; none is no fault.
-func (s *state) runFiles(run string) []string {
+// runFiles lists the files of a run that are there: its own folder, and what
+// a finished export has published. A later run may have replaced these.
+func (s *state) runFiles(r checkpoint.Run) []string {
 	files := []string{}
-	entries, err := os.ReadDir(s.runDir(run))
+	var about runSettings
+	if r.State == checkpoint.RunOK && json.Unmarshal(r.Settings, &about) == nil {
+		for _, path := range about.Targets {
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+				files = append(files, path)
+			}
+		}
+	}
+	entries, err := os.ReadDir(s.runDir(r.ID))
 	if err != nil {
-		return files
+		return files // no folder, no files
 	}
 	for _, e := range entries {
 		if e.Type().IsRegular() {
-			files = append(files, filepath.Join(s.runDir(run), e.Name()))
+			files = append(files, filepath.Join(s.runDir(r.ID), e.Name()))
 		}
 	}
 	return files
