@@ -13,6 +13,8 @@ import (
 	"time"
 	"unicode/utf16"
 
+	"github.com/tidwall/gjson"
+
 	"rmmjob/internal/rmm"
 )
 
@@ -261,21 +263,10 @@ func collect(job *Job, devices iter.Seq2[Element, error], wanted map[string][]*d
 		if err != nil {
 			return err
 		}
-		var d struct {
-			UID      json.RawMessage `json:"uid"`
-			ID       json.RawMessage `json:"id"`
-			Hostname json.RawMessage `json:"hostname"`
-			SiteName json.RawMessage `json:"siteName"`
-			SiteUID  json.RawMessage `json:"siteUid"`
-			UDF      json.RawMessage `json:"udf"`
-			Warranty json.RawMessage `json:"warrantyDate"`
-		}
-		if json.Unmarshal(el.JSON, &d) != nil {
-			continue // not an object: nothing in it can be a target
-		}
+		fields := gjson.GetManyBytes(el.JSON, "uid", "id", "hostname", "siteName", "siteUid")
 		dev := device{
-			uid: rawText(d.UID), id: rawText(d.ID), hostname: rawText(d.Hostname),
-			siteName: rawText(d.SiteName), siteUID: rawText(d.SiteUID),
+			uid: text(fields[0]), id: text(fields[1]), hostname: text(fields[2]),
+			siteName: text(fields[3]), siteUID: text(fields[4]),
 		}
 		key, ok := dev.key(job.Update.Match)
 		if !ok || dev.uid == "" {
@@ -285,7 +276,7 @@ func collect(job *Job, devices iter.Seq2[Element, error], wanted map[string][]*d
 		if !ok {
 			continue
 		}
-		dev.read(job.Update.Set, d.UDF, d.Warranty)
+		dev.read(job.Update.Set, el.JSON)
 		wanted[key] = append(found, &dev)
 	}
 	return nil
@@ -317,27 +308,20 @@ func (d *device) key(match []Match) (string, bool) {
 }
 
 // read takes the present values of the fields that the job sets.
-func (d *device) read(set []Setting, udf, warranty json.RawMessage) {
-	d.old = make(map[string]string, len(set))
-	var fields map[string]json.RawMessage
-	d.known = true
+func (d *device) read(set []Setting, element json.RawMessage) {
+	d.old, d.known = make(map[string]string, len(set)), true
+	udf := gjson.GetBytes(element, "udf")
 	for _, s := range set {
 		if s.Field == "warrantyDate" {
-			day := rawText(warranty)
+			warranty := gjson.GetBytes(element, s.Field)
+			day := text(warranty)
 			if len(day) > len(time.DateOnly) {
 				day = day[:len(time.DateOnly)] // a date with a time of day
 			}
-			d.old[s.Field] = day
-			d.known = d.known && warranty != nil
+			d.old[s.Field], d.known = day, d.known && warranty.Exists()
 			continue
 		}
-		if fields == nil {
-			if udf == nil || json.Unmarshal(udf, &fields) != nil || fields == nil {
-				d.known = false
-				fields = map[string]json.RawMessage{}
-			}
-		}
-		d.old[s.Field] = rawText(fields[s.Field])
+		d.old[s.Field], d.known = text(udf.Get(s.Field)), d.known && udf.IsObject()
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"rmmjob/internal/rmm"
 )
 
@@ -166,22 +168,16 @@ func identify(op rmm.Operation, element json.RawMessage) (id identity, keyed boo
 
 // keyOf returns the text of one top-level field, "" when it is absent or null.
 func keyOf(field string, element json.RawMessage) string {
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(element, &fields) != nil {
-		return ""
-	}
-	return rawText(fields[field])
+	return text(gjson.GetBytes(element, field))
 }
 
-// rawText is the text of a JSON string or number; "" for null and anything else.
-func rawText(raw json.RawMessage) string {
-	var s string
-	if json.Unmarshal(raw, &s) == nil {
-		return s
-	}
-	var n json.Number
-	if json.Unmarshal(raw, &n) == nil {
-		return n.String()
+// text is a JSON string or the digits of a number; "" for anything else.
+func text(v gjson.Result) string {
+	switch v.Type {
+	case gjson.String:
+		return v.Str
+	case gjson.Number:
+		return v.Raw
 	}
 	return ""
 }
@@ -272,18 +268,8 @@ func walks(ctx context.Context, a Answers, l list) ([]walk, error) {
 // elementsOf returns the elements of an answer and the total it states, -1 for
 // none.
 func elementsOf(op rmm.Operation, body []byte) ([]json.RawMessage, int64, error) {
-	switch op.Paging {
-	case rmm.PagingPages, rmm.PagingCursor:
-		page, err := rmm.ParsePage(op, body)
-		return page.Items, page.Total, err
-	case rmm.PagingArray:
-		var items []json.RawMessage
-		if err := json.Unmarshal(body, &items); err != nil {
-			return nil, -1, fmt.Errorf("%s: the answer is not a list: %w", op.Name, err)
-		}
-		return items, -1, nil
-	}
-	return []json.RawMessage{body}, -1, nil
+	page, err := rmm.ParsePage(op, body)
+	return page.Items, page.Total, err
 }
 
 // judge decides from the walks so far whether the list is complete (again 0),

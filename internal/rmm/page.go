@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tidwall/gjson"
 )
 
 // Page is one answer of a read, taken apart.
@@ -47,50 +49,74 @@ func ParsePage(op Operation, body []byte) (Page, error) {
 }
 
 func parseEnvelope(op Operation, body []byte) (Page, error) {
-	// A map, not a struct: matching must be exact in case.
-	var envelope map[string]json.RawMessage
-	if err := json.Unmarshal(body, &envelope); err != nil {
-		if !json.Valid(body) {
-			return Page{}, errors.New("answer is not JSON")
-		}
+	if !gjson.ValidBytes(body) {
+		return Page{}, errors.New("answer is not JSON")
+	}
+	root := gjson.ParseBytes(body)
+	if !root.IsObject() {
 		return Page{}, fmt.Errorf("expected a page with %s, got %s", op.Element, kindOf(body))
 	}
+	// Fields are looked up by their exact names, which a path would take apart.
+	envelope := fieldsOf(root, "error", op.Element, "pageDetails")
 	// The activity log reports failures behind the API inside a page with 200.
-	var failure string
-	if op.Paging == PagingCursor && json.Unmarshal(envelope["error"], &failure) == nil && failure != "" {
-		return Page{}, fmt.Errorf("page reports an error: %s", oneLine(failure, 200))
+	if failure := envelope["error"]; op.Paging == PagingCursor && failure.Type == gjson.String && failure.Str != "" {
+		return Page{}, fmt.Errorf("page reports an error: %s", oneLine(failure.Str, 200))
 	}
-	raw, ok := envelope[op.Element]
-	if !ok || kindOf(raw) == "null" {
+	list := envelope[op.Element]
+	if !list.Exists() || list.Type == gjson.Null {
 		return Page{}, fmt.Errorf("expected %s array missing", op.Element)
 	}
-	items, err := parseArray(raw)
-	if err != nil {
-		return Page{}, fmt.Errorf("expected %s array: %w", op.Element, err)
+	if !list.IsArray() {
+		return Page{}, fmt.Errorf("expected %s array: got %s", op.Element, kindOf([]byte(list.Raw)))
 	}
+	items := elementsOf(list)
 	page := Page{Count: len(items), Total: -1, Items: items}
 
-	var details map[string]json.RawMessage
-	if err := json.Unmarshal(envelope["pageDetails"], &details); err != nil || details == nil {
+	if !envelope["pageDetails"].IsObject() {
 		return Page{}, fmt.Errorf("expected pageDetails beside %s missing", op.Element)
 	}
-	if n, ok, err := wholeNumber(details["count"]); err != nil {
+	details := fieldsOf(envelope["pageDetails"], "count", "totalCount", "nextPageUrl")
+	if n, ok, err := wholeNumber(json.RawMessage(details["count"].Raw)); err != nil {
 		return Page{}, fmt.Errorf("pageDetails.count: %w", err)
 	} else if ok && n >= 0 && n <= int64(maxInt) {
 		page.Count = int(n)
 	}
-	if n, ok, err := wholeNumber(details["totalCount"]); err != nil {
+	if n, ok, err := wholeNumber(json.RawMessage(details["totalCount"].Raw)); err != nil {
 		return Page{}, fmt.Errorf("pageDetails.totalCount: %w", err)
 	} else if ok && n >= 0 {
 		page.Total = n
 	}
-	if next := details["nextPageUrl"]; len(next) > 0 {
-		if err := json.Unmarshal(next, &page.Next); err != nil {
-			return Page{}, fmt.Errorf("pageDetails.nextPageUrl is %s, not a string", kindOf(next))
-		}
-		page.Next = strings.TrimSpace(page.Next)
+	switch next := details["nextPageUrl"]; next.Type {
+	case gjson.String:
+		page.Next = strings.TrimSpace(next.Str)
+	case gjson.Null:
+	default:
+		return Page{}, fmt.Errorf("pageDetails.nextPageUrl is %s, not a string", kindOf([]byte(next.Raw)))
 	}
 	return page, nil
+}
+
+// fieldsOf returns the named fields of an object; of a name that is there twice
+// the last one counts.
+func fieldsOf(object gjson.Result, names ...string) map[string]gjson.Result {
+	fields := make(map[string]gjson.Result, len(names))
+	object.ForEach(func(key, value gjson.Result) bool {
+		if slices.Contains(names, key.Str) {
+			fields[key.Str] = value
+		}
+		return true
+	})
+	return fields
+}
+
+// elementsOf returns the elements of an array, byte for byte.
+func elementsOf(list gjson.Result) []json.RawMessage {
+	items := []json.RawMessage{}
+	list.ForEach(func(_, value gjson.Result) bool {
+		items = append(items, json.RawMessage(value.Raw))
+		return true
+	})
+	return items
 }
 
 const maxInt = int(^uint(0) >> 1)
@@ -99,11 +125,10 @@ func parseArray(raw []byte) ([]json.RawMessage, error) {
 	if kind := kindOf(raw); kind != "an array" {
 		return nil, fmt.Errorf("got %s", kind)
 	}
-	items := []json.RawMessage{}
-	if err := json.Unmarshal(raw, &items); err != nil {
+	if !gjson.ValidBytes(raw) {
 		return nil, errors.New("got broken JSON")
 	}
-	return items, nil
+	return elementsOf(gjson.ParseBytes(raw)), nil
 }
 
 // kindOf names the kind of a JSON value by its first byte.
