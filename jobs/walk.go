@@ -104,7 +104,7 @@ func followPage(it Item, body []byte) ([]Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := rmm.ParsePage(op, body)
+	page, err := rmm.PageOf(op, body)
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +268,7 @@ func walks(ctx context.Context, a Answers, l list) ([]walk, error) {
 // elementsOf returns the elements of an answer and the total it states, -1 for
 // none.
 func elementsOf(op rmm.Operation, body []byte) ([]json.RawMessage, int64, error) {
-	page, err := rmm.ParsePage(op, body)
+	page, err := rmm.PageOf(op, body)
 	return page.Items, page.Total, err
 }
 
