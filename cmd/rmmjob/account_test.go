@@ -1,12 +1,18 @@
 package main
 
 import (
+	"encoding/pem"
 	"errors"
+	"io"
+	"log"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+
+	"rmmjob/internal/rmmsim"
 )
 
 // private writes a file that only its owner can read.
@@ -170,7 +176,8 @@ func TestAccountIdentity(t *testing.T) {
 		}
 		return c.id
 	}
-	if id("KEYONE") != id("KEYONE") || id("KEYONE") == id("KEYTWO") {
+	first, again, other := id("KEYONE"), id("KEYONE"), id("KEYTWO")
+	if first != again || first == other {
 		t.Error("accounts are mixed up")
 	}
 }
@@ -181,6 +188,41 @@ func TestCase_D15_PortalAddress(t *testing.T) {
 	code, _ := classify(err, a.stop)
 	if code != exitUsage || !strings.Contains(err.Error(), "portal address") || !strings.Contains(err.Error(), "https://merlot-api.centrastage.net") {
 		t.Errorf("got %d %v", code, err)
+	}
+}
+
+// Behind TLS inspection one option is enough, and without it the message says
+// who issued the certificate.
+func TestCase_N20_PrivateCertificate(t *testing.T) {
+	cfg, err := rmmsim.ParseSettings("devices=3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sim, err := rmmsim.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewUnstartedServer(sim)
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0) // the refused handshake
+	srv.StartTLS()
+	defer srv.Close()
+	ca := private(t, "ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})))
+	vars := map[string]string{"DATTO_API_URL": srv.URL, "DATTO_API_KEY": "K", "DATTO_API_SECRET": "S"}
+	for _, tt := range []struct {
+		args []string
+		want exitCode
+		msg  string
+	}{
+		{nil, exitUnreachable, "--ca-cert"},
+		{nil, exitUnreachable, "Acme Co"}, // the issuer
+		{[]string{"--ca-cert", ca}, exitOK, ""},
+		{[]string{"--ca-cert", ca + "x"}, exitUsage, "ca_cert"},
+		{[]string{"--ca-cert", private(t, "no.pem", "nothing")}, exitUsage, "ca_cert"},
+	} {
+		e, _, stderr := testEnv(t, vars)
+		if code := run(t.Context(), append([]string{"rate"}, tt.args...), e); code != int(tt.want) || !strings.Contains(stderr.String(), tt.msg) {
+			t.Errorf("%v: exit %d, want %d with %q:\n%s", tt.args, code, tt.want, tt.msg, stderr)
+		}
 	}
 }
 

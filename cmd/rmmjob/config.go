@@ -291,8 +291,10 @@ func (p *configParser) resolve(path string) string {
 // isSecretKey tells whether a key asks for the secret itself.
 func isSecretKey(key string) bool {
 	key = strings.ToLower(key[strings.LastIndexByte(key, '.')+1:])
-	return slices.Contains([]string{"key", "secret", "api_key", "api_secret", "apikey", "apisecret", "api-key", "api-secret",
-		"password", "token", "access_token", "client_secret", "datto_api_key", "datto_api_secret"}, key)
+	return slices.Contains([]string{
+		"key", "secret", "api_key", "api_secret", "apikey", "apisecret", "api-key", "api-secret",
+		"password", "token", "access_token", "client_secret", "datto_api_key", "datto_api_secret",
+	}, key)
 }
 
 func settingKeys() []string {

@@ -94,8 +94,12 @@ func (a *app) configShow() {
 		acc, _ := a.settings.findAccount(name)
 		prefix := "accounts." + name + "."
 		for _, f := range []struct{ key, text string }{
-			{"url", acc.url}, {"key_file", acc.keyFile}, {"secret_file", acc.secretFile},
-			{"credentials_file", acc.credentialsFile}, {"command", strings.Join(acc.command, " ")}, {"ca_cert", acc.caCert},
+			{"url", acc.url},
+			{"key_file", acc.keyFile},
+			{"secret_file", acc.secretFile},
+			{"credentials_file", acc.credentialsFile},
+			{"command", strings.Join(acc.command, " ")},
+			{"ca_cert", acc.caCert},
 		} {
 			if f.text != "" {
 				add(prefix+f.key, f.text, acc.origin.String())
@@ -186,7 +190,8 @@ func (a *app) configSet(key, text string) error {
 // configUnset takes one value out of the user's config file.
 func (a *app) configUnset(key string) error {
 	path := strings.SplitN(key, ".", 3)
-	if _, err := checkKey(key); err != nil && !(path[0] == "accounts" && len(path) == 2) {
+	wholeAccount := path[0] == "accounts" && len(path) == 2
+	if _, err := checkKey(key); err != nil && !wholeAccount {
 		return err
 	}
 	return a.editConfig(func(root *yaml.Node) error {
@@ -229,8 +234,8 @@ func (a *app) editConfig(change func(root *yaml.Node) error) error {
 	if path == "" {
 		return usagef("the environment names no home folder").withHint("name the config file with --config")
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real // a link to a file elsewhere stays a link
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target // a link to a file elsewhere stays a link
 	}
 	data, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -89,7 +89,7 @@ func (acc account) runCommand(ctx context.Context) (credentials, error) {
 	err := cmd.Run()
 	from := "command " + acc.command[0]
 	switch {
-	case ctx.Err() != nil && context.Cause(ctx) == context.DeadlineExceeded:
+	case ctx.Err() != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		err = fmt.Errorf("no answer within %v", commandTimeout)
 	case ctx.Err() != nil:
 		return credentials{}, ctx.Err()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"syscall"
@@ -61,7 +62,7 @@ func TestCase_R24_ClosedStreamsStopNothing(t *testing.T) {
 		}
 	}
 	s := newStream(badWriter{syscall.ENOSPC})
-	s.Write([]byte("abc"))
+	fmt.Fprint(s, "abc")
 	if !errors.Is(s.lost(), syscall.ENOSPC) {
 		t.Error("a full disk went unnoticed")
 	}

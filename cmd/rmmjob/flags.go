@@ -88,7 +88,7 @@ func (f *flags) parse(args []string, least, most int) ([]string, error) {
 func (f *flags) parseOnly(args []string) error {
 	a := f.a
 	a.verbose = 0 // a count would count the flags before the verb twice
-	if err := f.FlagSet.Parse(args); err != nil {
+	if err := f.Parse(args); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
 			writeVerbHelp(a.helpWriter(), a.verb, f)
 		}
@@ -242,7 +242,7 @@ func (a *app) nextCommand(verb string, args ...string) string {
 	words := append([]string{"rmmjob", verb}, args...)
 	for _, key := range []string{"state_dir", "account", "credentials_file", "ca_cert"} {
 		v := a.settings.find(key)
-		if v.origin.kind != originFlag && !(key == "state_dir" && v.origin.kind == originEnv) {
+		if fromEnv := key == "state_dir" && v.origin.kind == originEnv; v.origin.kind != originFlag && !fromEnv {
 			continue
 		}
 		s, _ := lookupSetting(key)

@@ -61,9 +61,9 @@ func exitList() []map[string]any {
 
 // writeEnv lists the environment variables.
 func writeEnv(w io.Writer) {
-	io.WriteString(w, `The account, when no account of the config file is asked for:
+	fmt.Fprint(w, `The account, when no account of the config file is asked for:
 
-`) //nolint:errcheck // streams never fail
+`)
 	t := newTable()
 	t.add("DATTO_API_URL", "address of the API, or a platform name such as merlot")
 	t.add("DATTO_API_KEY", "API key")

@@ -60,8 +60,15 @@ func countLine(c counts) string {
 		n    int64
 		name string
 	}{
-		{c.Done, "done"}, {c.Unchanged, "unchanged"}, {c.Skipped, "skipped"}, {c.Failed, "failed"},
-		{c.InDoubt, "in doubt"}, {c.Pending, "left"}, {c.Reads, "reads"}, {c.Writes, "writes"}, {c.Throttled429, "answers 429"},
+		{c.Done, "done"},
+		{c.Unchanged, "unchanged"},
+		{c.Skipped, "skipped"},
+		{c.Failed, "failed"},
+		{c.InDoubt, "in doubt"},
+		{c.Pending, "left"},
+		{c.Reads, "reads"},
+		{c.Writes, "writes"},
+		{c.Throttled429, "answers 429"},
 	} {
 		if part.n > 0 {
 			line += fmt.Sprintf(", %d %s", part.n, part.name)

@@ -115,9 +115,9 @@ func TestStateFolderIsPrivate(t *testing.T) {
 // A trial on a simulated account is never seen beside the real runs.
 func TestSimulatedStateIsApart(t *testing.T) {
 	dir := t.TempDir()
-	real, _ := testApp(t, nil, "--state-dir", dir)
+	live, _ := testApp(t, nil, "--state-dir", dir)
 	trial, _ := testApp(t, nil, "--state-dir", dir, "--sim")
-	r, err1 := real.stateDir()
+	r, err1 := live.stateDir()
 	s, err2 := trial.stateDir()
 	if err1 != nil || err2 != nil || r == s || r != dir {
 		t.Errorf("%s and %s, %v %v", r, s, err1, err2)

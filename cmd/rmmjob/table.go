@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"strings"
 	"unicode/utf8"
@@ -52,5 +53,5 @@ func (t *table) writeIndented(w io.Writer, indent string) {
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
-	io.WriteString(w, b.String()) //nolint:errcheck // streams never fail
+	fmt.Fprint(w, b.String())
 }
