@@ -18,8 +18,10 @@ const (
 	maxMessage = 500
 	// maxRawText is how much of a server's text is looked at to make one.
 	maxRawText = 8 << 10
-	// hidden stands for text that must not be shown.
+	// hidden stands for text that must not be shown; while a text is worked on,
+	// mark stands for hidden, which could itself hold a value.
 	hidden = "[hidden]"
+	mark   = "\ue000"
 )
 
 // serverText finds what a body says to people: the message of an error of the
@@ -159,13 +161,17 @@ var (
 
 // secrets hides credentials.
 func (r redactor) secrets(text string) string {
+	return strings.ReplaceAll(r.markSecrets(text), mark, hidden)
+}
+
+func (r redactor) markSecrets(text string) string {
 	for _, s := range r.exact {
-		text = strings.ReplaceAll(text, s, hidden)
+		text = strings.ReplaceAll(text, s, mark)
 	}
-	text = bearerPattern.ReplaceAllString(text, "$1 "+hidden)
-	text = jwtPattern.ReplaceAllString(text, hidden)
-	text = tokenPattern.ReplaceAllString(text, "$1$2"+hidden)
-	return userPattern.ReplaceAllString(text, hidden+"@")
+	text = bearerPattern.ReplaceAllString(text, "$1 "+mark)
+	text = jwtPattern.ReplaceAllString(text, mark)
+	text = tokenPattern.ReplaceAllString(text, "$1$2"+mark)
+	return userPattern.ReplaceAllString(text, mark+"@")
 }
 
 // clean makes a text fit to be shown: credentials and values hidden, on one
@@ -175,9 +181,10 @@ func (r redactor) clean(text string) string {
 		text = strings.ToValidUTF8(text[:maxRawText], "")
 	}
 	// Before and after the line is made: a value may itself hold line ends.
-	text = hideValues(r.secrets(text), r.values)
+	text = markValues(r.markSecrets(text), r.values)
 	text = oneLine(text, maxRawText)
-	return oneLine(hideValues(r.secrets(text), r.values), maxMessage)
+	text = markValues(r.markSecrets(text), r.values)
+	return oneLine(strings.ReplaceAll(text, mark, hidden), maxMessage)
 }
 
 const (
@@ -189,26 +196,41 @@ const (
 	minEcho = 8
 )
 
-// hideValues hides the values, and starts of them, wherever they are repeated.
-func hideValues(text string, values []string) string {
+// markValues marks the values, and starts of them, wherever they are repeated.
+func markValues(text string, values []string) string {
+	covered := make([]bool, len(text))
+	found := false
 	for _, value := range values {
 		start := value[:min(len(value), minEcho)]
-		var b strings.Builder
-		for {
-			i := strings.Index(text, start)
+		for from := 0; ; {
+			i := strings.Index(text[from:], start)
 			if i < 0 {
 				break
 			}
-			b.WriteString(text[:i] + hidden)
-			end := i + commonPrefix(text[i:], value)
-			for end < len(text) && !utf8.RuneStart(text[end]) {
-				end++
+			i += from
+			from = i + commonPrefix(text[i:], value)
+			for from < len(text) && !utf8.RuneStart(text[from]) {
+				from++
 			}
-			text = text[end:]
+			for ; i < from; i++ {
+				covered[i] = true
+			}
+			found = true
 		}
-		text = b.String() + text
 	}
-	return text
+	if !found {
+		return text
+	}
+	var b strings.Builder
+	for i := range len(text) {
+		switch {
+		case !covered[i]:
+			b.WriteByte(text[i])
+		case i == 0 || !covered[i-1]:
+			b.WriteString(mark)
+		}
+	}
+	return b.String()
 }
 
 func commonPrefix(a, b string) int {
