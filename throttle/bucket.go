@@ -36,7 +36,7 @@ func (b *bucket) mine(now time.Time) int { return b.inFlight + b.own.at(now) }
 // enters the local count as well.
 func (b *bucket) take(now time.Time, limit, count, mine int, seed bool) {
 	if limit > 0 {
-		b.limit = limit
+		b.limit = min(limit, maxLimit)
 	}
 	// A count far above the limit is possible after a flood; one beyond all sense is not
 	// worth the room it would take.

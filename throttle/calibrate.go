@@ -135,7 +135,7 @@ func (e *engine) wantReading(now time.Time) bool {
 		return false
 	}
 	if e.block.cause != "" {
-		return !now.Before(e.block.until)
+		return e.block.over(now)
 	}
 	if e.silent(now) {
 		return false
@@ -233,20 +233,23 @@ func (e *engine) take(now time.Time, r Reading) {
 	if e.asked.After(e.limitedAt) {
 		e.answered()
 	}
-	e.line.point(e.wall(now)).Calibrations++
+	e.line.point(now).Calibrations++
 	e.adopt(now, r)
 	e.findLegacy(now, r)
 	seed := e.stale != ""
 	e.stale, e.started = "", true
 	e.read.take(now, r.Limit, r.Count, e.mine(e.read.bucket, now), seed)
 	e.write.take(now, r.WriteLimit, r.WriteCount, e.write.mine(now), seed)
+	for _, b := range e.all[2:] {
+		b.reported = 0 // unless it is named again
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.Ops)) {
 		if op := r.Ops[name]; op.Limit > 0 {
 			b, isNew := e.operation(now, name, op.Limit)
 			b.take(now, op.Limit, op.Count, b.mine(now), seed || isNew)
 		}
 	}
-	for _, b := range e.buckets() {
+	for _, b := range e.all {
 		b.stored = float64(max(b.reported, e.local(b, now))) / float64(b.limit)
 		b.storedAt = now
 	}
@@ -259,7 +262,7 @@ func (e *engine) take(now time.Time, r Reading) {
 	if e.block.over(e.asked) {
 		e.unblock(now)
 	}
-	for _, b := range e.buckets() {
+	for _, b := range e.all {
 		if b.stop.over(e.asked) {
 			e.reopen(now, b)
 		}
@@ -270,7 +273,7 @@ func (e *engine) take(now time.Time, r Reading) {
 func (e *engine) adopt(now time.Time, r Reading) {
 	if r.Window >= time.Second && r.Window <= time.Hour && r.Window != e.window {
 		e.window = r.Window
-		for _, b := range e.buckets() {
+		for _, b := range e.all {
 			b.own.resize(now, e.window)
 			b.seed.resize(now, e.window)
 			e.readings.resize(now, e.window)
@@ -326,7 +329,7 @@ func (e *engine) lost(now time.Time, r Result, known bool, err error) {
 		e.write.entry.begin()
 	}
 	e.stale, e.started = "", true
-	for _, b := range e.buckets() {
+	for _, b := range e.all {
 		s := &b.stop
 		switch {
 		case !s.over(e.asked):

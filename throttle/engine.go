@@ -90,8 +90,7 @@ func (e *engine) warnCustom(now time.Time) {
 	}
 }
 
-func (e *engine) tracks() [2]*track  { return [2]*track{e.read, e.write} }
-func (e *engine) buckets() []*bucket { return e.all }
+func (e *engine) tracks() [2]*track { return [2]*track{e.read, e.write} }
 func (e *engine) wall(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
@@ -147,7 +146,7 @@ func (e *engine) account(now time.Time, passed time.Duration) {
 	}
 	if paused := min(passed, e.pausedTo.Sub(e.now)); paused > 0 {
 		e.spent += paused
-		e.line.point(e.wall(now)).Paused += paused
+		e.line.point(now).Paused += paused
 	}
 }
 
@@ -173,7 +172,7 @@ type outcome struct {
 func (e *engine) step(wall time.Time) outcome {
 	now := e.tick(wall)
 	var out outcome
-	if e.silent(now) {
+	if e.silent(now) && e.block.cause == "" {
 		for _, b := range e.all[1:] {
 			if b.stop.over(now) {
 				e.reopenUnread(now, b)

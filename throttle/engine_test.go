@@ -153,7 +153,7 @@ func TestWriteTouchesItsBuckets(t *testing.T) {
 	e.send(at(0), "device-warranty-create", 3)
 	e.send(at(0), "alert-mute", 2)
 	want := map[string]int{"reads": before, "writes": 5, "device-warranty-create": 3, "device-udf-set": 0}
-	for _, b := range e.buckets() {
+	for _, b := range e.all {
 		if got := b.mine(at(0)); got != want[b.name] {
 			t.Errorf("%s: %d, want %d", b.name, got, want[b.name])
 		}
@@ -422,7 +422,7 @@ func TestWhatA429Closes(t *testing.T) {
 			e := testEngine(t, "aggressive")
 			e.readNow(at(0), tt.reading)
 			e.answer(at(1), plain429, e.send(at(1), tt.lane, 1)...)
-			for _, b := range e.buckets() {
+			for _, b := range e.all {
 				if closed := b.stop.cause != ""; closed != (b.name == tt.want) {
 					t.Errorf("%s closed: %v", b.name, closed)
 				}
@@ -595,7 +595,7 @@ func TestReadingNonsense(t *testing.T) {
 	if e.window != time.Minute || e.cutOff != 0.9 || e.read.limit != 600 || e.read.reported != 0 || e.byName["x"] != nil {
 		t.Errorf("window %v, cut-off %v, limit %d, count %d", e.window, e.cutOff, e.read.limit, e.read.reported)
 	}
-	for _, b := range e.buckets() {
+	for _, b := range e.all {
 		if u := e.utilisation(b, at(1)); math.IsNaN(u) || math.IsInf(u, 0) || u < 0 {
 			t.Errorf("%s: utilisation %v", b.name, u)
 		}
@@ -617,6 +617,38 @@ func TestSlowAnswers(t *testing.T) {
 	}
 	if !slices.Equal(noticed, []int{3, 8}) {
 		t.Errorf("noticed at %v, want at the third slow one, and after five more again", noticed)
+	}
+}
+
+// Slow answers make a reading due although the last one was only just taken.
+func TestSlowAnswersCalibrate(t *testing.T) {
+	e := testEngine(t, "aggressive")
+	e.readNow(at(0), modern(0))
+	for i := range 40 {
+		now := at(float64(i) / 10)
+		e.answer(now.Add(200*time.Millisecond), ok200, e.send(now, Read, 1)...)
+	}
+	p := e.send(at(5), Read, 3)
+	e.readNow(at(5), modern(43))
+	e.enqueue(at(5), Read)
+	if e.wantReading(at(5)) {
+		t.Fatal("a reading is due already")
+	}
+	e.answer(at(6.3), ok200, p...)
+	if at, _ := e.nextDue(at(6.3)); e.read.urgent == "" || at.After(e.now) {
+		t.Errorf("due at %v, because %q", at, e.read.urgent)
+	}
+}
+
+// A write that was sent before the account was found to be legacy closes the one bucket.
+func TestLegacy429OfAnEarlierWrite(t *testing.T) {
+	e := testEngine(t, "aggressive")
+	e.readNow(at(0), modern(0))
+	p := e.send(at(0), "device-udf-set", 1)
+	e.readNow(at(1), Reading{Limit: 600})
+	e.answer(at(2), plain429, p...)
+	if e.read.stop.cause == "" {
+		t.Error("the one bucket is open")
 	}
 }
 

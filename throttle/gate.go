@@ -23,7 +23,9 @@ type reference struct{ Profile }
 
 func (p reference) room(e *engine, b *bucket, now time.Time) (time.Duration, bool) {
 	u := e.utilisation(b, now)
-	if u >= e.pauseAt()-1e-9 {
+	// The share at which requests pause stays above zero even if the server should report
+	// a very low cut-off, or nothing would ever be sent.
+	if u >= max(e.cutOff-p.SafetyOverhead, 0.05)-1e-9 {
 		return 0, true
 	}
 	// No separate calibration floor is needed: the stored utilisation holds until the
@@ -36,12 +38,6 @@ func (p reference) room(e *engine, b *bucket, now time.Time) (time.Duration, boo
 		d *= max(1, float64(e.write.limit)/float64(b.limit))
 	}
 	return time.Duration(d), false
-}
-
-// pauseAt returns the utilisation at which a bucket pauses. It stays above zero even if
-// the server should report a very low cut-off, or nothing would ever be sent.
-func (e *engine) pauseAt() float64 {
-	return max(e.cutOff-e.profile.SafetyOverhead, 0.05)
 }
 
 // lane is the queue of the requests of one kind.
@@ -82,7 +78,6 @@ type decision struct {
 	space  time.Duration // delay behind it
 	paused *stop         // the stop that closes the lane
 	full   *bucket       // the bucket at the cut-off for which no pause has begun yet
-	why    string
 }
 
 func (d decision) open(now time.Time) bool { return !d.at.IsZero() && !now.Before(d.at) }
@@ -90,10 +85,10 @@ func (d decision) open(now time.Time) bool { return !d.at.IsZero() && !now.Befor
 // decide changes nothing.
 func (e *engine) decide(now time.Time, l *lane) decision {
 	if e.block.cause != "" {
-		return decision{paused: &e.block, why: e.block.cause}
+		return decision{paused: &e.block}
 	}
 	if e.stale != "" {
-		return decision{why: e.stale}
+		return decision{} // a reading is awaited
 	}
 	d := decision{at: now}
 	main, op := e.touched(l)
@@ -102,30 +97,28 @@ func (e *engine) decide(now time.Time, l *lane) decision {
 			continue
 		}
 		if b.stop.cause != "" {
-			return decision{paused: &b.stop, why: b.stop.cause}
+			return decision{paused: &b.stop}
 		}
 		space, full := e.pacing.room(e, b, now)
 		if full {
 			return decision{full: b}
 		}
 		if b.entry.state == entrySent {
-			return decision{why: "the first answer after a pause is awaited"}
+			return decision{} // the first answer after a stop is awaited
 		}
 		space = max(space, b.entry.space(now, b.limit, e.window))
-		d.after(b.last, space, "spaced, "+b.name+" is in use")
+		d.after(b.last, space)
 	}
 	if l.write && l.op == nil && !e.legacy {
 		space := time.Duration(e.profile.UnknownOperationSafetyFactor * float64(e.profile.DelayMultiplier))
-		d.after(l.last, space, "the server does not list the operation")
+		d.after(l.last, space)
 	}
 	return d
 }
 
 // after moves the decision to space after last, if that is later.
-func (d *decision) after(last time.Time, space time.Duration, why string) {
-	if space > d.space {
-		d.space, d.why = space, why
-	}
+func (d *decision) after(last time.Time, space time.Duration) {
+	d.space = max(d.space, space)
 	if at := last.Add(space); at.After(d.at) {
 		d.at = at
 	}
@@ -187,15 +180,15 @@ func (e *engine) grant(now time.Time, l *lane) *ticket {
 	if d.space > 0 {
 		tr.stable = 0
 	}
-	p := e.line.point(e.wall(now))
-	p.Delay = max(p.Delay, d.space)
-	if l.write {
-		p.Writes++
-	} else {
-		p.Reads++
+	sent := Point{
+		Delay: d.space, ReadUtilisation: e.utilisation(e.read.bucket, now), WriteUtilisation: e.utilisation(e.write.bucket, now),
 	}
-	p.ReadUtilisation = max(p.ReadUtilisation, e.utilisation(e.read.bucket, now))
-	p.WriteUtilisation = max(p.WriteUtilisation, e.utilisation(e.write.bucket, now))
+	if l.write {
+		sent.Writes = 1
+	} else {
+		sent.Reads = 1
+	}
+	e.line.point(now).join(sent)
 	return t
 }
 
@@ -226,25 +219,38 @@ func (e *engine) counted(t *ticket) *bucket {
 // again at once, unless a later request has been paced after it.
 func (e *engine) unbook(now time.Time, t *ticket, reached bool) {
 	t.ended = true
-	for i, b := range []*bucket{e.counted(t), t.op} {
+	for _, b := range []*bucket{e.counted(t), t.op} {
 		if b == nil {
 			continue
 		}
 		b.inFlight--
 		if reached {
 			b.own.add(now, 1)
-		} else if b := []*bucket{t.main, t.op}[i]; b.last.Equal(t.at) {
-			b.last = t.before[i]
 		}
 	}
-	if !reached && t.lane.last.Equal(t.at) {
-		t.lane.last = t.before[2]
+	if reached {
+		return
 	}
-	if t.first && !reached {
-		t.main.entry.tried(now, false, e.window)
-		if t.op != nil {
-			t.op.entry.tried(now, false, e.window)
+	lasts := []*time.Time{&t.main.last, nil, &t.lane.last}
+	if t.op != nil {
+		lasts[1] = &t.op.last
+	}
+	for i, last := range lasts {
+		if last != nil && last.Equal(t.at) {
+			*last = t.before[i]
 		}
+	}
+	e.tried(now, t, false)
+}
+
+// tried tells the buckets that t tried after a stop how it went.
+func (e *engine) tried(now time.Time, t *ticket, good bool) {
+	if !t.first {
+		return
+	}
+	t.main.entry.tried(now, good, e.window)
+	if t.op != nil {
+		t.op.entry.tried(now, good, e.window)
 	}
 }
 

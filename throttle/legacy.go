@@ -45,9 +45,8 @@ func (e *engine) trackOf(l *lane) *track {
 
 // bucketsOf returns the buckets that matter to a track.
 func (e *engine) bucketsOf(t *track) []*bucket {
-	all := e.buckets()
 	if t == e.read {
-		return all[:1]
+		return e.all[:1]
 	}
-	return all[1:]
+	return e.all[1:]
 }

@@ -837,8 +837,8 @@ func TestMemoryIsFlat(t *testing.T) {
 	var before uint64
 	for s := 0; s < 24*3600; s++ {
 		now := at(float64(s))
-		e.answer(now, ok200, e.send(now, Read, 4)...)
-		e.answer(now, ok200, e.send(now, "device-udf-set", 4)...)
+		e.answer(now, ok200, e.send(now, Read, 1)...)
+		e.answer(now, ok200, e.send(now, "device-udf-set", 1)...)
 		if s%10 == 0 {
 			e.readNow(now, modern(e.read.mine(now)))
 			e.events = nil

@@ -143,6 +143,9 @@ func (e *engine) status(wall time.Time) Status {
 		Blocked: e.block.cause, Calibrations: e.calibrations, Limited: e.refusals, Blocks: e.blockedTimes,
 		Held: e.held, Paused: e.spent, MaxPause: e.cfg.MaxPause, Timeline: slices.Clone(e.line.points),
 	}
+	for i := range s.Timeline {
+		s.Timeline[i].At = e.wall(s.Timeline[i].At)
+	}
 	if e.block.cause != "" {
 		s.BlockedUntil = e.wall(e.block.until)
 	}

@@ -183,12 +183,7 @@ func (e *engine) done(wall time.Time, t *ticket, r Result) Verdict {
 		return Verdict{}
 	}
 	v := e.judge(now, t, r)
-	if t.first {
-		t.main.entry.tried(now, !v.Returned, e.window)
-		if t.op != nil {
-			t.op.entry.tried(now, !v.Returned, e.window)
-		}
-	}
+	e.tried(now, t, !v.Returned)
 	if tr := e.trackOf(t.lane); tr.slow.add(now.Sub(t.at)) {
 		tr.urgent = "answers have become slow"
 	}
@@ -196,7 +191,7 @@ func (e *engine) done(wall time.Time, t *ticket, r Result) Verdict {
 }
 
 func (e *engine) judge(now time.Time, t *ticket, r Result) Verdict {
-	point := e.line.point(e.wall(now))
+	point := e.line.point(now)
 	switch {
 	case r.Status == 429:
 		point.Limited++
@@ -226,6 +221,9 @@ func (e *engine) answered() { e.streak, e.limitedAt = "", time.Time{} }
 // guilty returns the bucket that a 429 is about: that of the operation if it is the
 // fuller one and the write bucket has room, else the whole track.
 func (e *engine) guilty(now time.Time, t *ticket) *bucket {
+	if e.legacy {
+		return e.read.bucket // also if the account was not known as one when t was sent
+	}
 	if t.op == nil {
 		return t.main
 	}
