@@ -3,7 +3,6 @@ package runner
 import (
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"rmmjob/checkpoint"
@@ -25,7 +24,7 @@ const (
 type verdict struct {
 	action  action
 	class   string // error class for reports
-	reason  string
+	reason  string // one line for people, with the status
 	status  int
 	outage  bool // a fault of the network or the service: feeds the breaker
 	offline bool // the service could not be reached at all
@@ -147,14 +146,6 @@ func classify(op rmm.Operation, err error, returned, stopping bool) verdict {
 		v.action, v.class = actFail, classRejected
 	}
 	return v
-}
-
-// message is the reason of an item for people: status first.
-func (v verdict) message() string {
-	if v.status == 0 {
-		return v.reason
-	}
-	return fmt.Sprintf("%d %s: %s", v.status, http.StatusText(v.status), v.reason)
 }
 
 // final tells whether trying again cannot help: a certificate that is not

@@ -300,7 +300,7 @@ func (r *run) health(res result, now time.Time) {
 	}
 	if r.breaker.open() && r.breaker.openAt.Sub(r.breaker.since) > r.patience(v) {
 		_ = r.stopAs(checkpoint.RunUnreachable, fmt.Errorf("the service has not answered for %s: %s",
-			now.Sub(r.breaker.since).Round(time.Second), v.message()))
+			now.Sub(r.breaker.since).Round(time.Second), v.reason))
 	}
 }
 
@@ -348,7 +348,7 @@ func (r *run) guard(res result) {
 	r.errors++
 	if r.limit >= 0 && r.errors > r.limit {
 		_ = r.stopAs(checkpoint.RunGuard, &jobs.GuardError{Guard: "max_errors", Message: fmt.Sprintf(
-			"%d writes failed, max_errors is %d; the last one: %s", r.errors, r.limit, v.message())})
+			"%d writes failed, max_errors is %d; the last one: %s", r.errors, r.limit, v.reason)})
 	}
 	key := fmt.Sprintf("%s %d %s", v.class, v.status, res.op)
 	if r.streak.key != key {
@@ -356,7 +356,7 @@ func (r *run) guard(res result) {
 	}
 	if r.streak.n++; r.streak.n >= sameFailures && !ofTheRow(v) {
 		_ = r.stopAs(checkpoint.RunGuard, &jobs.GuardError{Guard: "early_stop", Message: fmt.Sprintf(
-			"%d items in a row failed alike: %s", r.streak.n, v.message())})
+			"%d items in a row failed alike: %s", r.streak.n, v.reason)})
 	}
 }
 
@@ -366,9 +366,9 @@ func (r *run) guard(res result) {
 func (r *run) unread(res result) {
 	switch v := res.verdict; v.class {
 	case classPermission:
-		_ = r.stopAs(checkpoint.RunAuth, fmt.Errorf("%s cannot be read: %s", res.op, v.message()))
+		_ = r.stopAs(checkpoint.RunAuth, fmt.Errorf("%s cannot be read: %s", res.op, v.reason))
 	case classService, classNetwork, classProtocol:
-		_ = r.stopAs(checkpoint.RunUnreachable, fmt.Errorf("%s cannot be read: %s", res.op, v.message()))
+		_ = r.stopAs(checkpoint.RunUnreachable, fmt.Errorf("%s cannot be read: %s", res.op, v.reason))
 	}
 }
 

@@ -136,14 +136,14 @@ func (r *run) finish(store context.Context, claim checkpoint.Claim, v verdict, b
 		}
 		o, res.state = checkpoint.Done(body).With(added...), checkpoint.StateDone
 	case actFail:
-		o, res.state = checkpoint.Failed(v.class, v.message(), v.status), checkpoint.StateFailed
+		o, res.state = checkpoint.Failed(v.class, v.reason, v.status), checkpoint.StateFailed
 	case actRetry:
 		res.again = now.Add(backoff(claim.Attempts, rand.Float64())) //nolint:gosec // jitter, not a secret
-		o, res.state = checkpoint.RetryAt(res.again, v.message(), v.status), checkpoint.StatePending
+		o, res.state = checkpoint.RetryAt(res.again, v.reason, v.status), checkpoint.StatePending
 	case actRelease:
-		o, res.state = checkpoint.Released(v.message()), checkpoint.StatePending
+		o, res.state = checkpoint.Released(v.reason), checkpoint.StatePending
 	case actDoubt:
-		o, res.state = checkpoint.InDoubt(v.message()), checkpoint.StateInDoubt
+		o, res.state = checkpoint.InDoubt(v.reason), checkpoint.StateInDoubt
 	}
 	if v.class == classThrottled {
 		o = o.Throttled()
