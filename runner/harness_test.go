@@ -36,6 +36,12 @@ func bubble(t *testing.T, scenario func(t *testing.T)) {
 	synctest.Test(t, scenario)
 }
 
+// bubbleHere is bubble for scenarios that must follow each other.
+func bubbleHere(t *testing.T, scenario func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, scenario)
+}
+
 // bench is one run against a simulated account: all that cmd wires together,
 // without flags and terminal.
 type bench struct {
@@ -108,7 +114,12 @@ func (b *bench) reopen() {
 // export gives the bench an export job. rest are further lines of its export.
 func (b *bench) export(pageSize int, rest ...string) {
 	b.t.Helper()
-	lines := append([]string{"version: 1\nexport:", "from: devices", "to: out.csv"}, rest...)
+	b.exportOf("devices", pageSize, rest...)
+}
+
+func (b *bench) exportOf(list string, pageSize int, rest ...string) {
+	b.t.Helper()
+	lines := append([]string{"version: 1\nexport:", "from: " + list, "to: out.csv"}, rest...)
 	b.parse(strings.Join(lines, "\n  "))
 	b.work = jobs.NewExportWork(b.job, jobs.Settings{PageSize: pageSize})
 }
@@ -454,10 +465,12 @@ type caller func(context.Context, rmm.Request) (rmm.Response, error)
 
 func (c caller) Do(ctx context.Context, req rmm.Request) (rmm.Response, error) { return c(ctx, req) }
 
-// quickJobs are items of the one operation that must never be repeated.
+// quickJobs are items of the one operation that must never be repeated. They are
+// for the last devices of the fleet, so that other writes can keep out of their way.
 func (b *bench) quickJobs(n int) []jobs.Item {
 	var list []jobs.Item
-	for i, uid := range b.uids(n) {
+	all := b.uids(0)
+	for i, uid := range all[len(all)-n:] {
 		list = append(list, jobs.Item{Key: fmt.Sprintf("job/%03d", i), Request: rmm.Request{
 			Op: "device-job-create", Path: map[string]string{"deviceUid": uid},
 			Body: json.RawMessage(fmt.Sprintf(`{"jobName":"clean up","jobComponent":{"componentUid":%q}}`, b.account.ComponentUID(0))),
@@ -515,4 +528,11 @@ func most(records []rmmsim.Record) (n int) {
 		n = max(n, i-first+1)
 	}
 	return n
+}
+
+// planOnly is tag for a run that stops when its plan is made.
+func (b *bench) planOnly(n int) {
+	b.t.Helper()
+	b.tag(n)
+	b.work = jobs.NewUpdateWork(b.job, jobs.Settings{PlanOnly: true})
 }
