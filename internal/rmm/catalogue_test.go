@@ -203,7 +203,8 @@ func checkAnswer(t *testing.T, spec specFile, op Operation, so specOperation) {
 		In       string     `json:"in"`
 		Required bool       `json:"required"`
 		Schema   specSchema `json:"schema"`
-	}) bool {
+	},
+	) bool {
 		return p.Name == "max"
 	})
 	want := PagingNone

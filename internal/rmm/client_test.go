@@ -26,6 +26,9 @@ const (
 	testHost   = "merlot-api.centrastage.net"
 )
 
+// say writes a test answer; one that does not arrive shows in the test.
+func say(w io.Writer, text string) { _, _ = io.WriteString(w, text) }
+
 // inProcess is a transport that calls a handler, without sockets.
 type inProcess struct{ http.Handler }
 
@@ -66,7 +69,7 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.login(w, r)
 		return
 	}
-	fmt.Fprintf(w, `{"access_token":"token-number-%d","token_type":"bearer","expires_in":360000}`, n)
+	say(w, fmt.Sprintf(`{"access_token":"token-number-%d","token_type":"bearer","expires_in":360000}`, n))
 }
 
 func newClient(t testing.TB, transport http.RoundTripper) *Client {
@@ -83,7 +86,7 @@ func answering(t testing.TB, status int, contentType, body string) *Client {
 	return newClient(t, inProcess{&account{api: func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", contentType)
 		w.WriteHeader(status)
-		io.WriteString(w, body)
+		say(w, body)
 	}}})
 }
 
@@ -113,7 +116,7 @@ func TestDoSendsTheRequest(t *testing.T) {
 				t.Error(err)
 			}
 			got = append(got, fmt.Sprint(r.Method, " ", r.URL, " ", user, ":", password, " ", r.PostForm.Encode(), " ", r.Header.Get("Authorization") != "", " ", r.Header.Get("Content-Type")))
-			io.WriteString(w, `{"access_token":"abc","expires_in":360000}`)
+			say(w, `{"access_token":"abc","expires_in":360000}`)
 		},
 		api: func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
@@ -143,7 +146,10 @@ func TestNothingIsSentForAnImpossibleRequest(t *testing.T) {
 		return nil, errors.New("no")
 	}))
 	for _, req := range []Request{
-		{Op: "devcies"}, {}, {Op: "device"}, {Op: "device", Path: map[string]string{"deviceUid": " "}},
+		{Op: "devcies"},
+		{},
+		{Op: "device"},
+		{Op: "device", Path: map[string]string{"deviceUid": " "}},
 		{Op: "device-udf-set", Path: map[string]string{"deviceUid": "d"}, Body: json.RawMessage(`{`)},
 		{Op: "GET /v2/../x"},
 	} {
@@ -189,7 +195,7 @@ func TestKeyAndSecretAreTrimmed(t *testing.T) {
 			if r.FormValue("username") != testKey || r.FormValue("password") != testSecret {
 				t.Errorf("login as %q %q", r.FormValue("username"), r.FormValue("password"))
 			}
-			io.WriteString(w, `{"access_token":"abc"}`)
+			say(w, `{"access_token":"abc"}`)
 		},
 	}
 	c, err := New(Config{BaseURL: &url.URL{Scheme: "https", Host: testHost}, Key: "\ufeff" + testKey + "\u00a0", Secret: "\t" + testSecret + "\r\n", Transport: inProcess{a}})
@@ -277,7 +283,7 @@ func TestCase_N07_HTMLAtTheTokenEndpoint(t *testing.T) {
 		c := newClient(t, inProcess{&account{login: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
 			w.WriteHeader(status)
-			io.WriteString(w, "<html><title>Maintenance</title>")
+			say(w, "<html><title>Maintenance</title>")
 		}}})
 		_, err := c.Do(t.Context(), udfWrite)
 		e := asRMM(t, err)
@@ -362,7 +368,7 @@ func TestCase_D01_HostContainsAPI(t *testing.T) {
 			number := map[string]string{"": "1", "1": "2"}[page]
 			next = quote("https://" + testHost + "/api/v2/account/devices?max=2&page=" + number)
 		}
-		fmt.Fprintf(w, `{"pageDetails":{"totalCount":6,"nextPageUrl":%s},"devices":[{"uid":"%s1"},{"uid":"%s2"}]}`, next, page, page)
+		say(w, fmt.Sprintf(`{"pageDetails":{"totalCount":6,"nextPageUrl":%s},"devices":[{"uid":"%s1"},{"uid":"%s2"}]}`, next, page, page))
 	}}})
 	req, uids := devicesRead, map[string]bool{}
 	for range 4 {
@@ -420,7 +426,7 @@ func TestCase_D23_SingleObjects(t *testing.T) {
 	var query string
 	c := newClient(t, inProcess{&account{api: func(w http.ResponseWriter, r *http.Request) {
 		query = r.URL.RawQuery
-		io.WriteString(w, `{"uid":"d1"}`)
+		say(w, `{"uid":"d1"}`)
 	}}})
 	res, err := c.Do(t.Context(), Request{Op: "device", Path: map[string]string{"deviceUid": "d1"}})
 	if err != nil || query != "" {
@@ -452,7 +458,7 @@ func TestRedirects(t *testing.T) {
 					t.Errorf("%s was asked, with %q", r.URL, r.Header.Get("Authorization"))
 				}
 				if strings.HasSuffix(r.URL.Path, "/moved") {
-					io.WriteString(w, `{}`)
+					say(w, `{}`)
 					return
 				}
 				http.Redirect(w, r, tt.location, http.StatusFound)
@@ -502,13 +508,13 @@ type readerFunc func([]byte) (int, error)
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // withBody is a client whose API answers 200 with the given body.
-func withBody(t *testing.T, make func() (io.ReadCloser, int64, http.Header)) *Client {
+func withBody(t *testing.T, answer func() (io.ReadCloser, int64, http.Header)) *Client {
 	login := inProcess{&account{}}
 	return newClient(t, roundTripper(func(r *http.Request) (*http.Response, error) {
 		if r.URL.Path == tokenPath {
 			return login.RoundTrip(r)
 		}
-		body, length, header := make()
+		body, length, header := answer()
 		return &http.Response{StatusCode: 200, Header: header, Body: body, ContentLength: length, Request: r}, nil
 	}))
 }
@@ -564,7 +570,7 @@ func TestHugeBodies(t *testing.T) {
 func TestBodiesInOddDress(t *testing.T) {
 	var zipped bytes.Buffer
 	zw := gzip.NewWriter(&zipped)
-	io.WriteString(zw, emptyDevices)
+	say(zw, emptyDevices)
 	zw.Close()
 	gz := http.Header{"Content-Encoding": {"gzip"}}
 	whole := withBody(t, func() (io.ReadCloser, int64, http.Header) {
@@ -625,7 +631,7 @@ func TestStatusNeedsNoToken(t *testing.T) {
 		if r.Header.Get("Authorization") != "" {
 			t.Error("a token was sent")
 		}
-		io.WriteString(w, `{"status":"OK"}`)
+		say(w, `{"status":"OK"}`)
 	}}
 	if _, err := newClient(t, inProcess{a}).Do(t.Context(), Request{Op: "system-status"}); err != nil || a.logins.Load() != 0 {
 		t.Errorf("%d logins, %v", a.logins.Load(), err)

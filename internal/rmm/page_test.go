@@ -201,6 +201,7 @@ func FuzzParsePage(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			_, _ = PageOf(op, []byte(body)) // of any bytes: it must not panic
 			page, err := ParsePage(op, []byte(body))
 			if err != nil {
 				if page.Items != nil || page.Next != "" {

@@ -86,9 +86,7 @@ func ParseRateStatus(body []byte) (RateStatus, error) {
 	_ = json.Unmarshal(fields["accountUid"], &s.AccountUID) // of any other type it is of no use
 
 	var operations map[string]json.RawMessage
-	if json.Unmarshal(fields["operationWriteStatus"], &operations) != nil {
-		return s, nil // absent, null, or of a shape nobody has seen
-	}
+	_ = json.Unmarshal(fields["operationWriteStatus"], &operations) // absent, null, or of a shape nobody has seen
 	for name, raw := range operations {
 		var entry map[string]json.RawMessage
 		if json.Unmarshal(raw, &entry) != nil || entry == nil {

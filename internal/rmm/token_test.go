@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -31,7 +30,7 @@ func (a *revoking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == tokenPath {
 		a.logins++
 		a.valid = fmt.Sprintf("token-%d", a.logins)
-		fmt.Fprintf(w, `{"access_token":%q,"expires_in":360000}`, a.valid)
+		say(w, fmt.Sprintf(`{"access_token":%q,"expires_in":360000}`, a.valid))
 		return
 	}
 	a.requests++
@@ -40,10 +39,10 @@ func (a *revoking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.Header.Get("Authorization") != "Bearer "+a.valid {
 		w.WriteHeader(http.StatusUnauthorized)
-		io.WriteString(w, `{"status":401,"error":"Unauthorized"}`)
+		say(w, `{"status":401,"error":"Unauthorized"}`)
 		return
 	}
-	io.WriteString(w, emptyDevices)
+	say(w, emptyDevices)
 }
 
 func TestCase_N12_EightWorkersOneRefresh(t *testing.T) {
@@ -108,7 +107,7 @@ func TestWhatProvesAToken(t *testing.T) {
 			if first {
 				first = false
 				w.WriteHeader(tt.status)
-				io.WriteString(w, tt.body)
+				say(w, tt.body)
 				return
 			}
 			w.WriteHeader(401)
@@ -147,7 +146,7 @@ func TestLoginAnswers(t *testing.T) {
 			c := newClient(t, inProcess{&account{login: func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Retry-After", "7")
 				w.WriteHeader(tt.status)
-				io.WriteString(w, tt.body)
+				say(w, tt.body)
 			}}})
 			_, err := c.Do(t.Context(), jobWrite)
 			e := asRMM(t, err)
@@ -187,9 +186,9 @@ func TestTokenIsRenewedAhead(t *testing.T) {
 		{5, 3700 * time.Millisecond, 3750 * time.Millisecond},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			a := &account{api: func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, emptyDevices) }}
+			a := &account{api: func(w http.ResponseWriter, _ *http.Request) { say(w, emptyDevices) }}
 			a.login = func(w http.ResponseWriter, _ *http.Request) {
-				fmt.Fprintf(w, `{"access_token":"t%d","expires_in":%d}`, a.logins.Load(), tt.lifetime)
+				say(w, fmt.Sprintf(`{"access_token":"t%d","expires_in":%d}`, a.logins.Load(), tt.lifetime))
 			}
 			c := newClient(t, inProcess{a})
 			do := func(want int64) {
@@ -207,9 +206,9 @@ func TestTokenIsRenewedAhead(t *testing.T) {
 }
 
 func TestCase_R15_ExpiryByWallClock(t *testing.T) {
-	a := &account{api: func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, emptyDevices) }}
+	a := &account{api: func(w http.ResponseWriter, _ *http.Request) { say(w, emptyDevices) }}
 	a.login = func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, `{"access_token":"t","expires_in":3600}`)
+		say(w, `{"access_token":"t","expires_in":3600}`)
 	}
 	c := newClient(t, inProcess{a})
 	var slept time.Duration
@@ -254,7 +253,7 @@ func (s *slowLogin) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func newSlowLogin() *slowLogin {
 	s := &slowLogin{}
-	s.api = func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, emptyDevices) }
+	s.api = func(w http.ResponseWriter, _ *http.Request) { say(w, emptyDevices) }
 	return s
 }
 
@@ -309,13 +308,13 @@ func TestLastWaiterEndsTheLogin(t *testing.T) {
 // old token lives, and no longer.
 func TestFailedRenewalKeepsTheOldToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &account{api: func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, emptyDevices) }}
+		a := &account{api: func(w http.ResponseWriter, r *http.Request) { say(w, emptyDevices) }}
 		a.login = func(w http.ResponseWriter, _ *http.Request) {
 			if a.logins.Load() > 1 {
 				w.WriteHeader(503)
 				return
 			}
-			io.WriteString(w, `{"access_token":"t","expires_in":3600}`)
+			say(w, `{"access_token":"t","expires_in":3600}`)
 		}
 		c := newClient(t, inProcess{a})
 		for _, step := range []struct {

@@ -74,7 +74,7 @@ func plainTransport(t *testing.T, caFile string, proxy func(*http.Request) (*url
 }
 
 func TestCase_N20_CompanyCA(t *testing.T) {
-	addr, caFile := serve(t, &account{api: func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, emptyDevices) }})
+	addr, caFile := serve(t, &account{api: func(w http.ResponseWriter, _ *http.Request) { say(w, emptyDevices) }})
 	wrong := filepath.Join(t.TempDir(), "wrong.pem")
 	if err := os.WriteFile(wrong, []byte(otherCA), 0o600); err != nil {
 		t.Fatal(err)
@@ -168,10 +168,10 @@ func (p *connectProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		upstream.Close()
 		return
 	}
-	io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
+	say(conn, "HTTP/1.1 200 OK\r\n\r\n")
 	var wg sync.WaitGroup
-	wg.Go(func() { io.Copy(upstream, buffered); upstream.Close() })
-	wg.Go(func() { io.Copy(conn, upstream); conn.Close() })
+	wg.Go(func() { _, _ = io.Copy(upstream, buffered); upstream.Close() })
+	wg.Go(func() { _, _ = io.Copy(conn, upstream); conn.Close() })
 	wg.Wait()
 }
 
@@ -186,11 +186,11 @@ func startProxy(t *testing.T, target, password string) (*connectProxy, string) {
 func TestCase_N22_EverythingGoesThroughTheProxy(t *testing.T) {
 	a := &account{api: func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "close")
-		io.WriteString(w, emptyDevices)
+		say(w, emptyDevices)
 	}}
 	a.login = func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "close")
-		io.WriteString(w, `{"access_token":"t","expires_in":5}`)
+		say(w, `{"access_token":"t","expires_in":5}`)
 	}
 	addr, caFile := serve(t, a)
 	proxy, proxyAddr := startProxy(t, addr, "pr0xy-pass")
@@ -281,7 +281,7 @@ func TestCase_N22_ProxyFromEnvironment(t *testing.T) {
 
 // sendTo sends one write over a real connection to a server that does what it
 // is told once the token is there.
-func sendTo(t *testing.T, ctx context.Context, transport http.RoundTripper) *Error {
+func sendTo(ctx context.Context, t *testing.T, transport http.RoundTripper) *Error {
 	t.Helper()
 	c := clientOver(t, transport)
 	c.tokens.current = c.tokens.newToken("good", time.Hour)
@@ -293,7 +293,7 @@ func sendTo(t *testing.T, ctx context.Context, transport http.RoundTripper) *Err
 // the request has certainly not left.
 func TestSent(t *testing.T) {
 	t.Run("refused", func(t *testing.T) {
-		e := sendTo(t, t.Context(), dialTo(plainTransport(t, "", noProxy), freeAddr(t)))
+		e := sendTo(t.Context(), t, dialTo(plainTransport(t, "", noProxy), freeAddr(t)))
 		if e.Sent || e.Kind != KindTransport || !strings.HasPrefix(e.Message, "no connection to example.com: ") {
 			t.Errorf("%+v", e)
 		}
@@ -303,7 +303,7 @@ func TestSent(t *testing.T) {
 		transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
 			return nil, &net.OpError{Op: "dial", Err: &net.DNSError{Name: "example.com", IsNotFound: true}}
 		}
-		if e := sendTo(t, t.Context(), transport); e.Sent || !strings.Contains(e.Message, "host example.com not found") {
+		if e := sendTo(t.Context(), t, transport); e.Sent || !strings.Contains(e.Message, "host example.com not found") {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -315,7 +315,7 @@ func TestSent(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
-		if e := sendTo(t, ctx, transport); e.Sent || !errors.Is(e, context.Canceled) {
+		if e := sendTo(ctx, t, transport); e.Sent || !errors.Is(e, context.Canceled) {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -324,14 +324,14 @@ func TestSent(t *testing.T) {
 		server.Config.ErrorLog = discardLog
 		server.Start()
 		defer server.Close()
-		e := sendTo(t, t.Context(), dialTo(plainTransport(t, "", noProxy), server.Listener.Addr().String()))
+		e := sendTo(t.Context(), t, dialTo(plainTransport(t, "", noProxy), server.Listener.Addr().String()))
 		if e.Sent || e.Kind != KindTransport {
 			t.Errorf("%+v", e)
 		}
 	})
 	t.Run("dropped after the request", func(t *testing.T) {
 		addr, caFile := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
-		if e := sendTo(t, t.Context(), dialTo(plainTransport(t, caFile, noProxy), addr)); !e.Sent || e.Kind != KindTransport {
+		if e := sendTo(t.Context(), t, dialTo(plainTransport(t, caFile, noProxy), addr)); !e.Sent || e.Kind != KindTransport {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -339,17 +339,17 @@ func TestSent(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		addr, caFile := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			// A server notices that its client is gone once it has read all.
-			io.Copy(io.Discard, r.Body)
+			_, _ = io.Copy(io.Discard, r.Body)
 			cancel()
 			<-r.Context().Done()
 		}))
-		if e := sendTo(t, ctx, dialTo(plainTransport(t, caFile, noProxy), addr)); !e.Sent || !errors.Is(e, context.Canceled) {
+		if e := sendTo(ctx, t, dialTo(plainTransport(t, caFile, noProxy), addr)); !e.Sent || !errors.Is(e, context.Canceled) {
 			t.Errorf("%+v", e)
 		}
 	})
 	t.Run("transport without connections", func(t *testing.T) {
 		fail := roundTripper(func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF })
-		if e := sendTo(t, t.Context(), fail); !e.Sent {
+		if e := sendTo(t.Context(), t, fail); !e.Sent {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -376,7 +376,7 @@ func TestCutBodyOverTheWire(t *testing.T) {
 				}
 				defer conn.Close()
 				if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
-					io.WriteString(conn, answer)
+					say(conn, answer)
 				}
 			})
 			transport := plainTransport(t, "", noProxy)
@@ -398,7 +398,7 @@ func TestGzipOverTheWire(t *testing.T) {
 	var asked atomic.Value
 	addr, caFile := serve(t, &account{api: func(w http.ResponseWriter, r *http.Request) {
 		asked.Store(r.Header.Get("Accept-Encoding"))
-		io.WriteString(w, emptyDevices)
+		say(w, emptyDevices)
 	}})
 	if _, err := clientOver(t, dialTo(plainTransport(t, caFile, noProxy), addr)).Do(t.Context(), devicesRead); err != nil || asked.Load() != "gzip" {
 		t.Errorf("asked for %v, %v", asked.Load(), err)
