@@ -14,6 +14,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"rmmjob/internal/rmm"
+	"rmmjob/internal/spell"
 )
 
 // need marks the keys that a section cannot do without.
@@ -114,7 +115,7 @@ func (d *decoder) from(n *yaml.Node) rmm.Operation {
 	case known && exportable(op):
 		return op
 	case !known:
-		if near := nearest(name, lists); near != "" {
+		if near := spell.Nearest(name, lists); near != "" {
 			hint = "did you mean " + strconv.Quote(near) + "?"
 		}
 		d.fault(n, hint, "there is no list %q", clip(name, 40))
@@ -436,7 +437,7 @@ var updatable = []struct {
 var udfName = regexp.MustCompile(`^udf([0-9]+)$`)
 
 func udfField(name string) (string, string) {
-	m := udfName.FindStringSubmatch(foldKey(name))
+	m := udfName.FindStringSubmatch(spell.Fold(name))
 	if m == nil {
 		return fmt.Sprintf("unknown field %q of device-udf-set", clip(name, 40)), fmt.Sprintf("the fields are udf1 to udf%d", rmm.MaxUDF)
 	}

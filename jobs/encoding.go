@@ -11,6 +11,8 @@ import (
 	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
+
+	"rmmjob/internal/spell"
 )
 
 // utf8Name is the one encoding that is read without conversion.
@@ -63,14 +65,14 @@ func Encodings() []string {
 // encodingOf finds an encoding by its name. Case, hyphens, underscores and blanks do not count, and cp1252 is
 // windows-1252.
 func encodingOf(name string) (codec, bool) {
-	folded := foldKey(name)
+	folded := spell.Fold(name)
 	if other, ok := aliases[folded]; ok {
-		folded = foldKey(other)
+		folded = spell.Fold(other)
 	}
 	if page, ok := strings.CutPrefix(folded, "cp125"); ok {
 		folded = "windows125" + page
 	}
-	i := slices.IndexFunc(codecs, func(c codec) bool { return foldKey(c.name) == folded })
+	i := slices.IndexFunc(codecs, func(c codec) bool { return spell.Fold(c.name) == folded })
 	if i < 0 {
 		return codec{}, false
 	}

@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"rmmjob/internal/spell"
 )
 
 const (
@@ -137,7 +139,7 @@ func (t *Table) recognise(head []byte) error {
 		switch {
 		case !ok:
 			return t.refuse(suggestion(declared, Encodings()), "unknown encoding %q", clip(declared, 40))
-		case mark > 0 && c.name != found.name && foldKey(declared) != "utf16":
+		case mark > 0 && c.name != found.name && spell.Fold(declared) != "utf16":
 			return t.refuse("remove the encoding from the job", "the file begins with the byte order mark of %s, but the job says %s", found.name, declared)
 		case mark == 0:
 			found = c
@@ -316,7 +318,7 @@ func (t *Table) missing(want []string, h heading) *Error {
 			continue
 		}
 		lost = append(lost, name)
-		if near := nearest(name, h.names); near != "" && hint == "" {
+		if near := spell.Nearest(name, h.names); near != "" && hint == "" {
 			hint = fmt.Sprintf("is it the column %q?", near)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"rmmjob/internal/spell"
 )
 
 // isBlank tells whether a character is one that people do not see: white space of any script, the zero-width characters,
@@ -54,7 +56,7 @@ func orList(words []string) string {
 
 // suggestion is the hint for a misspelt word: the nearest of those known, or all of them if they are few.
 func suggestion(word string, known []string) string {
-	if near := nearest(word, known); near != "" {
+	if near := spell.Nearest(word, known); near != "" {
 		return "did you mean " + strconv.Quote(near) + "?"
 	}
 	if len(known) > 0 && len(known) <= 20 {
@@ -63,53 +65,9 @@ func suggestion(word string, known []string) string {
 	return ""
 }
 
-// nearest finds the known word that differs least from a misspelt one, or "" when all differ in more than a third of
-// their letters. Case, blanks, underscores and hyphens do not count.
-func nearest(word string, known []string) string {
-	if len(word) > 64 {
-		return ""
-	}
-	folded := foldKey(word)
-	best, distance := "", len(folded)/3+1
-	for _, k := range known {
-		if n := edits(folded, foldKey(k)); n < distance {
-			best, distance = k, n
-		}
-	}
-	return best
-}
-
-// foldKey is a key without what people vary in its spelling.
-func foldKey(s string) string {
-	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(s))
-}
-
-// edits counts the letters to insert, delete, replace or swap with their neighbour to turn a into b.
-func edits(a, b string) int {
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		before, last, row = last, row, before
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-	}
-	return row[len(b)]
-}
-
 // looksSecret tells keys that people would give a credential.
 func looksSecret(key string) bool {
-	k := foldKey(key)
+	k := spell.Fold(key)
 	for _, s := range []string{"secret", "password", "token", "apikey", "accesskey"} {
 		if strings.Contains(k, s) {
 			return true

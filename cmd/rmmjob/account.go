@@ -11,6 +11,7 @@ import (
 
 	"rmmjob/internal/rmm"
 	"rmmjob/internal/rmmsim"
+	"rmmjob/internal/spell"
 )
 
 // connection is an account that requests can be sent to.
@@ -163,7 +164,7 @@ func (a *app) credentials(ctx context.Context) (credentials, error) {
 			return env, nil
 		}
 		err := usagef("account %s (from %s) is in no config file", name, chosen.origin)
-		if near := nearest(name, names); near != "" {
+		if near := spell.Nearest(name, names); near != "" {
 			err = err.withHint("did you mean %s?", near)
 		}
 		if user, machine, _ := a.configPaths(); true {

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"rmmjob/internal/spell"
 )
 
 // fixedNow is the clock of tests.
@@ -205,8 +207,8 @@ func TestNearest(t *testing.T) {
 	for word, want := range map[string]string{
 		"rat": "rate", "catalog": "catalogue", "stauts": "status", "Run": "run", "xyz": "", "": "", "validat": "validate", "ru": "run",
 	} {
-		if got := nearest(word, names); got != want {
-			t.Errorf("nearest(%q) = %q, want %q", word, got, want)
+		if got := spell.Nearest(word, names); got != want {
+			t.Errorf("spell.Nearest(%q) = %q, want %q", word, got, want)
 		}
 	}
 }

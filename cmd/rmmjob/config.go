@@ -14,6 +14,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"rmmjob/internal/spell"
 	"rmmjob/jobs"
 )
 
@@ -274,7 +275,7 @@ func (p *configParser) unknown(k *yaml.Node, key string, known []string) {
 		return
 	}
 	hint := ""
-	if near := nearest(key, known); near != "" {
+	if near := spell.Nearest(key, known); near != "" {
 		hint = fmt.Sprintf("did you mean %s?", near)
 	}
 	p.fault(k, hint, "unknown setting %s", key)

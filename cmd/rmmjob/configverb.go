@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"rmmjob/internal/spell"
 )
 
 // configVerb shows and changes the settings of the config file.
@@ -31,7 +33,7 @@ func configVerb(_ context.Context, a *app, args []string) error {
 	switch {
 	case !ok:
 		err := usagef("unknown verb %q of config", rest[0])
-		if near := nearest(rest[0], []string{"show", "set", "unset", "path"}); near != "" {
+		if near := spell.Nearest(rest[0], []string{"show", "set", "unset", "path"}); near != "" {
 			err = err.withHint("did you mean %q?", "config "+near)
 		}
 		return err
@@ -221,7 +223,7 @@ func checkKey(key string) ([]string, error) {
 			withHint("an account has %s", strings.Join(accountKeys(), ", "))
 	}
 	err := usagef("unknown setting %s", key)
-	if near := nearest(key, settingKeys()); near != "" {
+	if near := spell.Nearest(key, settingKeys()); near != "" {
 		err = err.withHint("did you mean %s?", near)
 	}
 	return nil, err.withHint("rmmjob config show lists the settings")

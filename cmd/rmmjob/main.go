@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/pflag"
+
+	"rmmjob/internal/spell"
 )
 
 func main() { os.Exit(realMain()) }
@@ -153,7 +155,7 @@ func unknownVerb(name string) error {
 	for _, v := range verbs() {
 		names = append(names, v.name)
 	}
-	switch near := nearest(name, names); {
+	switch near := spell.Nearest(name, names); {
 	case near != "":
 		err = err.withHint("did you mean %q?", near)
 	case strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml"):
@@ -172,7 +174,7 @@ func (a *app) flagError(err error, fs *pflag.FlagSet) error {
 	if errors.As(err, &missing) && missing.GetSpecifiedShortnames() == "" {
 		var names []string
 		fs.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if near := nearest(missing.GetSpecifiedName(), names); near != "" {
+		if near := spell.Nearest(missing.GetSpecifiedName(), names); near != "" {
 			out = out.withHint("did you mean --%s?", near)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"rmmjob/internal/spell"
 )
 
 // Column formats beyond those of dates.
@@ -132,7 +134,7 @@ func (e *element) resolve(spec ColumnSpec, with []string) (Column, *ColumnError)
 		return c, &ColumnError{Name: spec.Path, Reason: reasonEmpty}
 	}
 	if c.Format != "" && !slices.Contains(Formats(), c.Format) {
-		return c, &ColumnError{Name: c.Format, Reason: reasonFormat, Suggestion: nearest(c.Format, Formats())}
+		return c, &ColumnError{Name: c.Format, Reason: reasonFormat, Suggestion: spell.Nearest(c.Format, Formats())}
 	}
 	if isUDF(c.Path) && e.has("udf") {
 		c.Path = "udf." + c.Path
@@ -152,16 +154,6 @@ func (e *element) resolve(spec ColumnSpec, with []string) (Column, *ColumnError)
 	}
 	c.Kind = field.Kind
 	return c, nil
-}
-
-func nearest(word string, words []string) string {
-	best, bestCost := "", 1+len(word)/2
-	for _, w := range words {
-		if cost := distance(strings.ToLower(word), w, bestCost); cost < bestCost {
-			best, bestCost = w, cost
-		}
-	}
-	return best
 }
 
 // Style is how the values of one output are written. The zero Style is the

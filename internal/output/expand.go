@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"rmmjob/internal/spell"
 )
 
 // Placeholders lists the words an output path may hold in braces.
@@ -107,7 +109,7 @@ func (v Vars) value(name string, at time.Time) (string, error) {
 		value = v.Run
 	default:
 		hint := "known are {" + strings.Join(Placeholders(), "} {") + "}"
-		if near := nearest(name, Placeholders()); near != "" {
+		if near := spell.Nearest(name, Placeholders()); near != "" {
 			hint = "did you mean {" + near + "}?"
 		}
 		return "", fmt.Errorf("unknown placeholder {%s}; %s", name, hint)

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"rmmjob/internal/spell"
 )
 
 // Field is one field the API is known to send.
@@ -677,33 +679,10 @@ func (e *element) suggest(name string, with []string) string {
 		path := strings.ToLower(f.Path)
 		last := path[strings.LastIndexByte(path, '.')+1:]
 		// A bare last part (antivirusProduct) is a likelier mistake than a typo.
-		cost := min(distance(want, path, bestCost), distance(want, last, bestCost))
+		cost := min(spell.Distance(want, path), spell.Distance(want, last))
 		if cost < bestCost {
 			best, bestCost = f.Path, cost
 		}
 	}
 	return best
-}
-
-// distance is the edit distance of a and b in bytes, cut off at limit.
-func distance(a, b string, limit int) int {
-	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
-		return limit
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return min(row[len(b)], limit)
 }

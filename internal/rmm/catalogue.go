@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"rmmjob/internal/spell"
 )
 
 // Class says what may be done with a request whose answer was lost. It is a
@@ -287,38 +289,11 @@ func Lookup(name string) (Operation, bool) {
 // Suggest returns the operation name nearest to a misspelt one, or "" when
 // none is near: more than a third of the letters would have to change.
 func Suggest(name string) string {
-	name = strings.ToLower(strings.NewReplacer("_", "-", " ", "-").Replace(strings.TrimSpace(name)))
-	if len(name) > 64 {
-		return ""
+	names := make([]string, len(catalogue))
+	for i, op := range catalogue {
+		names[i] = op.Name
 	}
-	best, bestDistance := "", len(name)/3+1
-	for _, op := range catalogue {
-		if d := editDistance(name, op.Name); d < bestDistance {
-			best, bestDistance = op.Name, d
-		}
-	}
-	return best
-}
-
-// editDistance counts the single-byte insertions, deletions and replacements
-// that turn a into b.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
+	return spell.Nearest(strings.TrimSpace(name), names)
 }
 
 // PathParams returns the names of the placeholders in the path, in order.

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"rmmjob/internal/spell"
 )
 
 // ParseFaults reads faults from YAML: a list of entries with match, do and an
@@ -86,34 +88,9 @@ func faultKeys() (keys []string) {
 
 // unknownWord is the text of an error about a misspelt word.
 func unknownWord(what, word string, known []string) string {
-	best, distance := "", max(2, len(word)/2)+1
-	for _, k := range known {
-		if d := editDistance(word, k); d < distance {
-			best, distance = k, d
-		}
-	}
+	best := spell.Nearest(word, known)
 	if best == "" {
 		return fmt.Sprintf("unknown %s %q", what, word)
 	}
 	return fmt.Sprintf("unknown %s %q, did you mean %q?", what, word, best)
-}
-
-// editDistance is the number of letters to add, drop or change.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		corner := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			corner, row[j+1] = row[j+1], min(corner+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
