@@ -15,10 +15,11 @@
 //     envelope, because an absent array is not an empty one, and leaves the
 //     elements alone, because the server's data does not keep to its own
 //     description. [NextQuery] gives the query of the next page.
-//   - Writes: any 2xx is a success, and the body is whatever the server sent.
+//   - Writes: any 2xx is a success, with or without a body; only a web page is
+//     not, because then a proxy or a maintenance page has answered.
 //   - Numbers stay as the server wrote them; nothing is decoded to floats.
 //
-// The access token goes to the account's own origin only. It, the key and the
-// secret appear in no error; values of requests do not either, unless the
-// server puts them in its own message.
+// The access token goes to the account's own origin only. It, the key, the
+// secret and the values of a request's body appear in no error, not even where
+// the server repeats them in its message.
 package rmm

@@ -28,7 +28,7 @@ type Request struct {
 // Response is the answer to a request that succeeded.
 type Response struct {
 	Status  int           // 200 to 299
-	Body    []byte        // as sent by the server, decompressed; may be empty for writes
+	Body    []byte        // decompressed, valid UTF-8; of a write it may be empty or anything
 	Latency time.Duration // from sending the request to the last byte of the body
 }
 
