@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"crypto/tls"
 	"errors"
 	"net/http"
 
@@ -150,6 +151,6 @@ func classify(op rmm.Operation, err error, returned, stopping bool) verdict {
 // final tells whether trying again cannot help: a certificate that is not
 // trusted stays so.
 func final(err error) bool {
-	e, ok := errors.AsType[*rmm.Error](err)
-	return ok && e.BadCertificate()
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	return untrusted
 }
