@@ -180,7 +180,7 @@ func New(cfg Config) (*Account, error) {
 		}
 	}
 	a.quota = NewQuota(cfg.Limits, QuotaRules{Operations: a.buckets, Legacy: cfg.Legacy, FixedWrites: cfg.FixedWriteWindow, NoDelay: cfg.NoDelay, Stale: cfg.StaleRate})
-	a.logged = a.fleet.devices
+	a.logged = a.devices
 	for i, name := range []string{"CompanyName", "SupportMail", "LicenceKey", "DefaultGateway", "BackupTarget", "Größe"} {
 		a.variables = append(a.variables, variable{id: int64(1000 + i), name: name, value: variableValues[i%len(variableValues)], masked: name == "LicenceKey"})
 	}

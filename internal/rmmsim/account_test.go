@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -152,5 +153,33 @@ func TestPageWalkFindsEveryDeviceOnce(t *testing.T) {
 				t.Errorf("%d devices, %d uids, %d pages; want %d devices on %d pages", len(items), len(uids), pages, tt.devices, tt.pages)
 			}
 		})
+	}
+}
+
+// Many clients at once, for the race detector; what they wrote must add up.
+func TestConcurrentClients(t *testing.T) {
+	c := newTester(t, Config{Devices: 40, UDFs: 8, Limits: Limits{Off: true}})
+	uids := c.a.DeviceUIDs()
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			for i, uid := range uids {
+				c.want(http.StatusOK, http.MethodPost, "/v2/device/"+uid+"/udf", fmt.Sprintf(`{"udf%d":"%d"}`, w+1, i))
+				c.get("/v2/account/devices?max=5&siteName=o")
+				c.get("/v2/account/sites?max=2")
+				c.a.Counts()
+			}
+		})
+	}
+	wg.Wait()
+	for i, uid := range uids {
+		for w := range 8 {
+			if got := c.a.UDF(uid, fmt.Sprintf("udf%d", w+1)); got != fmt.Sprint(i) {
+				t.Fatalf("udf%d of device %d is %q", w+1, i, got)
+			}
+		}
+	}
+	if n := c.a.Counts().Applied; n != 8*len(uids) {
+		t.Errorf("%d writes applied", n)
 	}
 }

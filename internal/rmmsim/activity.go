@@ -34,12 +34,12 @@ type event struct {
 }
 
 type user struct {
-	id                         int64
-	name, first, last, mail    string
-	status                     string
-	disabled                   bool
-	telephone                  string
-	created, lastAccess, token int64
+	id                      int64
+	name, first, last, mail string
+	status                  string
+	disabled                bool
+	telephone               string
+	created, lastAccess     int64
 }
 
 const users = 12
@@ -51,8 +51,10 @@ func (f *fleet) user(i int) user {
 	if last == "" {
 		last = pick(&d, []string{"Bell", "Novák", "Okafor", "Rossi", "Schmidt", "Tanaka"})
 	}
-	u := user{id: int64(70 + i), name: people[i%len(people)], first: strings.ToUpper(first[:1]) + first[1:], last: last,
-		mail: fmt.Sprintf("user%d@msp.example.com", i+1), status: "active", disabled: d.chance(150)}
+	u := user{
+		id: int64(70 + i), name: people[i%len(people)], first: strings.ToUpper(first[:1]) + first[1:], last: last,
+		mail: fmt.Sprintf("user%d@msp.example.com", i+1), status: "active", disabled: d.chance(150),
+	}
 	if u.disabled {
 		u.status = "disabled"
 	}
@@ -101,8 +103,10 @@ func (a *Account) drawnEvent(i int64) (event, bool) {
 
 // eventDetails is the JSON that the log carries inside a string.
 func (a *Account) eventDetails(e event) json.RawMessage {
-	pairs := []any{"entity", strings.ToLower(e.entity), "event.action", e.action, "event.category", e.category, "uid", e.id,
-		"user.email", e.user.mail, "user.id", e.user.id, "user.username", e.user.name}
+	pairs := []any{
+		"entity", strings.ToLower(e.entity), "event.action", e.action, "event.category", e.category, "uid", e.id,
+		"user.email", e.user.mail, "user.id", e.user.id, "user.username", e.user.name,
+	}
 	if e.entity == "DEVICE" {
 		pairs = append(pairs, "device.hostname", a.search(e.dev).hostname, "device.uid", a.uid(e.dev))
 	}

@@ -89,8 +89,10 @@ func (a *Account) renderDevice(dev *device) json.RawMessage {
 // renderSparse is a row of a network device: mostly null.
 func (a *Account) renderSparse(dev *device, head []any, class, page string) json.RawMessage {
 	fields := head
-	for _, name := range []string{"intIpAddress", "operatingSystem", "lastLoggedInUser", "domain", "cagVersion", "displayVersion",
-		"extIpAddress", "description", "a64Bit", "rebootRequired"} {
+	for _, name := range []string{
+		"intIpAddress", "operatingSystem", "lastLoggedInUser", "domain", "cagVersion", "displayVersion",
+		"extIpAddress", "description", "a64Bit", "rebootRequired",
+	} {
 		fields = append(fields, name, nil)
 	}
 	fields = append(fields, "online", dev.online, "suspended", false, "deleted", false,

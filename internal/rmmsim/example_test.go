@@ -1,8 +1,8 @@
 package rmmsim_test
 
 import (
-	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,30 +22,38 @@ func Example() {
 		panic(err)
 	}
 	client := &http.Client{Transport: account.Transport()}
-	call := func(method, path, token, body string) (*http.Response, error) {
+	// call gives the status line and the body of an answer.
+	call := func(method, path, token, body string) (string, string) {
 		req, err := http.NewRequestWithContext(context.Background(), method, account.BaseURL()+path, strings.NewReader(body))
-		if err != nil {
-			return nil, err
-		}
-		if token == "" {
-			req.SetBasicAuth("public-client", "public")
-		}
-		req.Header.Set("Authorization", cmp.Or(token, req.Header.Get("Authorization")))
-		return client.Do(req)
-	}
-	form := url.Values{"grant_type": {"password"}, "username": {"any"}, "password": {"pair"}}
-	res, err := call(http.MethodPost, "/auth/oauth/token", "", form.Encode())
-	if err != nil {
-		panic(err)
-	}
-	answer, _ := io.ReadAll(res.Body)
-	token := "Bearer " + strings.Split(string(answer), `"`)[3]
-	for range 2 {
-		res, err := call(http.MethodGet, "/api/v2/account/sites", token, "")
 		if err != nil {
 			panic(err)
 		}
-		fmt.Println(res.Status)
+		req.SetBasicAuth("public-client", "public")
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+		res, err := client.Do(req)
+		if err != nil {
+			panic(err)
+		}
+		defer res.Body.Close()
+		answer, err := io.ReadAll(res.Body)
+		if err != nil {
+			panic(err)
+		}
+		return res.Status, string(answer)
+	}
+	form := url.Values{"grant_type": {"password"}, "username": {"any"}, "password": {"pair"}}
+	_, login := call(http.MethodPost, "/auth/oauth/token", "", form.Encode())
+	var answer struct {
+		Token string `json:"access_token"`
+	}
+	if err := json.Unmarshal([]byte(login), &answer); err != nil {
+		panic(err)
+	}
+	for range 2 {
+		status, _ := call(http.MethodGet, "/api/v2/account/sites", answer.Token, "")
+		fmt.Println(status)
 	}
 	for _, rec := range account.Log() {
 		fmt.Println(rec.Method, rec.Path, rec.Status)

@@ -321,7 +321,7 @@ func (a *Account) after(c *call, r reply) reply {
 
 // disturb deletes and adds devices between two pages.
 func (a *Account) disturb(do Action) {
-	list := a.fleet.devices
+	list := a.devices
 	if do.DeleteDevice != "" {
 		dev := a.device(do.DeleteDevice)
 		switch {
@@ -331,7 +331,7 @@ func (a *Account) disturb(do Action) {
 			dev = list[len(list)-1]
 		}
 		if dev != nil {
-			a.fleet.remove(dev)
+			a.remove(dev)
 			clear(a.cache)
 		}
 	}
@@ -343,8 +343,8 @@ func (a *Account) disturb(do Action) {
 	default:
 		dev := a.addDrawn()
 		if do.AddDevice == "first" {
-			last := len(a.fleet.devices) - 1
-			a.fleet.devices = append([]*device{dev}, a.fleet.devices[:last]...)
+			last := len(a.devices) - 1
+			a.devices = append([]*device{dev}, a.devices[:last]...)
 		}
 	}
 	clear(a.cache)

@@ -306,7 +306,9 @@ func TestFaultFuncRunsBeforeTheRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.a.SetUDF(uid, "udf1", "before")
+	if err := c.a.SetUDF(uid, "udf1", "before"); err != nil {
+		t.Fatal(err)
+	}
 	first, second := c.get("/v2/device/"+uid), c.get("/v2/device/"+uid)
 	if !strings.Contains(first, `"udf1":"before"`) || !strings.Contains(second, `"udf1":"GET"`) {
 		t.Error("the function did not run before the second request")

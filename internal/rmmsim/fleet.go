@@ -80,13 +80,13 @@ type variable struct {
 
 // fleet is the state of the account that devices and sites make up.
 type fleet struct {
-	seed      uint64
-	account   string // its short code
-	sites     []*site
-	devices   []*device // in list order
-	byOrdinal []*device
-	byUID     map[string]*device // given devices only
-	nextID    int64              // for sites and variables that are made later
+	seed       uint64
+	accountUID string // its short code
+	sites      []*site
+	devices    []*device // in list order
+	byOrdinal  []*device
+	byUID      map[string]*device // given devices only
+	nextID     int64              // for sites and variables that are made later
 }
 
 // Real service sites that every account has.
@@ -109,7 +109,7 @@ var towns = []string{"HQ", "North", "South", "Depot", "Warehouse", "Leeds", "Utr
 // newFleet lays out a fleet of n devices.
 func newFleet(seed uint64, n int) *fleet {
 	f := &fleet{seed: seed, byUID: map[string]*device{}, nextID: 900000}
-	f.account = fmt.Sprintf("%08x", uint32(mix(seed^0x5eed)))
+	f.accountUID = fmt.Sprintf("%08x", uint32(mix(seed^0x5eed)))
 	f.makeSites(min(max(n/30, 6), 3000))
 	f.devices = make([]*device, 0, n)
 	for range n {
@@ -122,7 +122,7 @@ func (f *fleet) makeSites(n int) {
 	for i, name := range []string{siteManaged, siteOnDemand, siteDeleted} {
 		s := &site{id: int64(4000 + i), uid: makeUID(f.seed, kindSite, uint32(i), 0), name: name, onDemand: name == siteOnDemand}
 		if name == siteDeleted {
-			s.uid = f.account + "-deleted-devices" // the real one is no GUID either
+			s.uid = f.accountUID + "-deleted-devices" // the real one is no GUID either
 		}
 		f.sites = append(f.sites, s)
 	}
@@ -152,15 +152,19 @@ func (f *fleet) makeSites(n int) {
 		}
 		for k := range d.below(7) {
 			v := pick(&d, variableNames)
-			s.variables = append(s.variables, variable{id: int64(50000 + i*10 + k), name: fmt.Sprintf("%s%d", v, k+1),
-				value: pick(&d, variableValues), masked: d.chance(250)})
+			s.variables = append(s.variables, variable{
+				id: int64(50000 + i*10 + k), name: fmt.Sprintf("%s%d", v, k+1),
+				value: pick(&d, variableValues), masked: d.chance(250),
+			})
 		}
 		f.sites = append(f.sites, s)
 	}
 }
 
-var variableNames = []string{"BackupTarget", "LicenceKey", "WifiProfile", "AdminGroup", "PatchRing", "ProxyHost"}
-var variableValues = []string{"10.1.0.5", "ring-2", "true", "Größe ≤ 5″", "C:\\Tools\\agent", "a,b;c"}
+var (
+	variableNames  = []string{"BackupTarget", "LicenceKey", "WifiProfile", "AdminGroup", "PatchRing", "ProxyHost"}
+	variableValues = []string{"10.1.0.5", "ring-2", "true", "Größe ≤ 5″", "C:\\Tools\\agent", "a,b;c"}
+)
 
 // addDrawn appends one generated device.
 func (f *fleet) addDrawn() *device {

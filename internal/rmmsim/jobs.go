@@ -40,8 +40,10 @@ var componentNames = []string{
 
 func (f *fleet) component(i int) component {
 	d := newDraw(f.seed, kindComponent, uint64(i))
-	c := component{id: int64(7000 + i), uid: makeUID(f.seed, kindComponent, uint32(i), 0), name: componentNames[i],
-		cat: pick(&d, []string{"scripts", "applications", "monitors"}), credentials: d.chance(100)}
+	c := component{
+		id: int64(7000 + i), uid: makeUID(f.seed, kindComponent, uint32(i), 0), name: componentNames[i],
+		cat: pick(&d, []string{"scripts", "applications", "monitors"}), credentials: d.chance(100),
+	}
 	if d.chance(600) {
 		c.description = "Runs: " + c.name
 	}

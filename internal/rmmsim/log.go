@@ -77,8 +77,10 @@ type requestLog struct {
 
 func (l *requestLog) add(c *call, r *http.Request) *Record {
 	l.seq++
-	rec := &Record{Seq: l.seq, Time: c.now, Addr: c.addr, Host: r.Host, Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery,
-		Operation: c.op.Name, BodySize: len(c.body)}
+	rec := &Record{
+		Seq: l.seq, Time: c.now, Addr: c.addr, Host: r.Host, Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery,
+		Operation: c.op.Name, BodySize: len(c.body),
+	}
 	if rec.Host == "" {
 		rec.Host = r.URL.Host
 	}

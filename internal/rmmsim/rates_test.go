@@ -285,7 +285,14 @@ func TestAClientThatGivesUpHasSentItsWrite(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
-		_, err := c.client.Do(c.request(http.MethodPost, "/v2/device/"+uid+"/udf", `{"udf1":"late"}`).WithContext(ctx))
+		send := func(method, path, body string) error {
+			res, err := c.client.Do(c.request(method, path, body).WithContext(ctx))
+			if err == nil {
+				res.Body.Close()
+			}
+			return err
+		}
+		err := send(http.MethodPost, "/v2/device/"+uid+"/udf", `{"udf1":"late"}`)
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Second {
 			t.Errorf("error %v after %v", err, time.Since(start))
 		}
@@ -293,7 +300,7 @@ func TestAClientThatGivesUpHasSentItsWrite(t *testing.T) {
 			t.Errorf("udf1 = %q", got)
 		}
 		n := len(c.a.Log())
-		if _, err := c.client.Do(c.request(http.MethodGet, "/v2/account", "").WithContext(ctx)); err == nil || len(c.a.Log()) != n {
+		if err := send(http.MethodGet, "/v2/account", ""); err == nil || len(c.a.Log()) != n {
 			t.Errorf("a request of a context that is over arrived (%v)", err)
 		}
 	})

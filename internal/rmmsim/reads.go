@@ -21,8 +21,8 @@ func init() { // not in the declaration: the writes refer back to it through the
 			return a.page(c, "components", len(componentNames), a.renderComponent)
 		},
 		"dnet-site-mappings": (*Account).listMappings,
-		"alerts-open":        func(a *Account, c *call) reply { return a.alertList(c, "account", a.fleet.devices, false) },
-		"alerts-resolved":    func(a *Account, c *call) reply { return a.alertList(c, "account", a.fleet.devices, true) },
+		"alerts-open":        func(a *Account, c *call) reply { return a.alertList(c, "account", a.devices, false) },
+		"alerts-resolved":    func(a *Account, c *call) reply { return a.alertList(c, "account", a.devices, true) },
 		"site":               withSite(func(a *Account, _ *call, s *site) reply { return answer(a.renderSite(s)) }),
 		"site-devices":       withSite((*Account).listSiteDevices),
 		"site-network-interfaces": withSite(func(a *Account, c *call, s *site) reply {
@@ -85,7 +85,7 @@ func init() { // not in the declaration: the writes refer back to it through the
 
 func withSite(f func(*Account, *call, *site) reply) func(*Account, *call) reply {
 	return func(a *Account, c *call) reply {
-		if s := a.fleet.site(c.params["siteUid"]); s != nil {
+		if s := a.site(c.params["siteUid"]); s != nil {
 			return f(a, c, s)
 		}
 		return c.fail(http.StatusNotFound)
@@ -134,7 +134,7 @@ func cached[T any](a *Account, key string, build func() T) T {
 // where gives the devices for which keep is true, cached under key.
 func (a *Account) where(key string, keep func(*device) bool) []*device {
 	return cached(a, "devices "+key, func() (list []*device) {
-		for _, dev := range a.fleet.devices {
+		for _, dev := range a.devices {
 			if keep(dev) {
 				list = append(list, dev)
 			}
@@ -146,7 +146,7 @@ func (a *Account) where(key string, keep func(*device) bool) []*device {
 func (a *Account) inSite(s *site) []*device {
 	bySite := cached(a, "by site", func() map[*site][]*device {
 		m := map[*site][]*device{}
-		for _, dev := range a.fleet.devices {
+		for _, dev := range a.devices {
 			m[dev.site] = append(m[dev.site], dev)
 		}
 		return m
@@ -184,7 +184,7 @@ func (a *Account) listDevices(c *call) reply {
 	q := c.query
 	host, kind, system, siteName := q.Get("hostname"), q.Get("deviceType"), q.Get("operatingSystem"), q.Get("siteName")
 	if host+kind+system+siteName == "" {
-		return pageOf(a, c, "devices", a.fleet.devices, a.renderDevice)
+		return pageOf(a, c, "devices", a.devices, a.renderDevice)
 	}
 	list := a.where(fmt.Sprintf("text %q %q %q %q", host, kind, system, siteName), func(dev *device) bool {
 		s := a.search(dev)
@@ -272,7 +272,7 @@ func (a *Account) listSoftware(c *call) reply {
 func (a *Account) listSites(c *call) reply {
 	part := c.query.Get("siteName")
 	var list []*site
-	for _, s := range a.fleet.sites {
+	for _, s := range a.sites {
 		if like(s.name, part) {
 			list = append(list, s)
 		}
@@ -292,7 +292,7 @@ func online(devices []*device) (n int64) {
 func (a *Account) renderSite(s *site) json.RawMessage {
 	devices := a.inSite(s)
 	total, on := int64(len(devices)), online(devices)
-	return object("id", s.id, "uid", s.uid, "accountUid", a.fleet.account, "name", s.name, "description", s.description, "notes", orNull(s.notes),
+	return object("id", s.id, "uid", s.uid, "accountUid", a.accountUID, "name", s.name, "description", s.description, "notes", orNull(s.notes),
 		"onDemand", s.onDemand, "splashtopAutoInstall", s.splashtop, "proxySettings", s.proxy,
 		"devicesStatus", object("numberOfDevices", total, "numberOfOnlineDevices", on, "numberOfOfflineDevices", total-on),
 		"autotaskCompanyName", orNull(s.autotask), "autotaskCompanyId", orNull(s.autotaskID), "portalUrl", fmt.Sprintf("%s/site/%d", portal, s.id))
@@ -342,7 +342,7 @@ func (a *Account) listSiteFilters(c *call, s *site) reply {
 
 func (a *Account) listMappings(c *call) reply {
 	var list []*site
-	for _, s := range a.fleet.sites {
+	for _, s := range a.sites {
 		if s.id%5 == 0 {
 			list = append(list, s)
 		}
@@ -353,21 +353,21 @@ func (a *Account) listMappings(c *call) reply {
 		for range d.below(3) {
 			networks = append(networks, int64(d.between(10000, 99999)))
 		}
-		return object("id", s.id, "uid", s.uid, "accountUid", a.fleet.account, "name", s.name, "description", orNull(s.description),
+		return object("id", s.id, "uid", s.uid, "accountUid", a.accountUID, "name", s.name, "description", orNull(s.description),
 			"dattoNetworkingNetworkIds", networks, "portalUrl", fmt.Sprintf("%s/site/%d", portal, s.id))
 	})
 }
 
 func (a *Account) account(*call) reply {
-	total, on := int64(len(a.fleet.devices)), online(a.fleet.devices)
+	total, on := int64(len(a.devices)), online(a.devices)
 	var onDemand int64
-	for _, dev := range a.fleet.devices {
+	for _, dev := range a.devices {
 		if dev.site != nil && dev.site.onDemand {
 			onDemand++
 		}
 	}
-	return answer(object("id", int64(987), "uid", a.fleet.account, "name", "Simulated MSP Ltd", "currency", "GBP",
-		"descriptor", object("bilingEmail", "billing@msp.example.com", "deviceLimit", max(1000, len(a.fleet.devices)), "timeZone", "Europe/London"),
+	return answer(object("id", int64(987), "uid", a.accountUID, "name", "Simulated MSP Ltd", "currency", "GBP",
+		"descriptor", object("bilingEmail", "billing@msp.example.com", "deviceLimit", max(1000, len(a.devices)), "timeZone", "Europe/London"),
 		"devicesStatus", object("numberOfDevices", total, "numberOfOnlineDevices", on, "numberOfOfflineDevices", total-on,
 			"numberOfOnDemandDevices", onDemand, "numberOfManagedDevices", total-onDemand)))
 }
@@ -380,8 +380,10 @@ func (a *Account) systemStatus(*call) reply {
 // fields only.
 func (a *Account) requestRate(c *call) reply {
 	r := a.quota.Reading(c.now)
-	pairs := []any{"slidingTimeWindowSizeSeconds", int(Span.Seconds()), "accountUid", a.fleet.account, "accountCount", r.ReadCount,
-		"accountRateLimit", r.ReadLimit, "accountCutOffRatio", CutOff}
+	pairs := []any{
+		"slidingTimeWindowSizeSeconds", int(Span.Seconds()), "accountUid", a.accountUID, "accountCount", r.ReadCount,
+		"accountRateLimit", r.ReadLimit, "accountCutOffRatio", CutOff,
+	}
 	if !a.cfg.Legacy {
 		ops := make([]any, 0, 2*len(a.buckets))
 		for _, name := range a.buckets {

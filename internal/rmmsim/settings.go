@@ -76,6 +76,7 @@ var settings = map[string]func(cfg *Config, value string) error{
 	"write-window":   choice(func(cfg *Config) *bool { return &cfg.FixedWriteWindow }, "rolling", "fixed"),
 	"delay":          choice(func(cfg *Config) *bool { return &cfg.NoDelay }, "on", "off"),
 	"retry-after":    func(cfg *Config, v string) (err error) { cfg.RetryAfter, err = duration(v); return err },
+	"log-limit":      func(cfg *Config, v string) (err error) { cfg.LogLimit, err = number(v, 1, 10_000_000); return err },
 	"stale":          func(cfg *Config, v string) (err error) { cfg.StaleRate, err = duration(v); return err },
 }
 
@@ -92,7 +93,7 @@ const limitPrefix = "limit."
 // token-lifetime key secret single-token dates (ms, iso) udfs (300, 30,
 // none) software sparse unknown-values alert-totals next-forgets
 // next-foreign duplicates (409, accept) conflicts (on, off) write-window
-// (rolling, fixed) delay (on, off) retry-after stale.
+// (rolling, fixed) delay (on, off) retry-after stale log-limit.
 func ParseSettings(s string) (Config, error) {
 	var cfg Config
 	seen := map[string]bool{}

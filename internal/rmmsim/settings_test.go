@@ -21,8 +21,11 @@ func TestParseSettings(t *testing.T) {
 		{"udfs=none,dates=ms,spread=0.4,software=600", Config{UDFs: -1, Spread: 0.4, Software: 600}},
 		{"key=k,secret=a=b,single-token,token-lifetime=5s", Config{Key: "k", Secret: "a=b", SingleToken: true, TokenLifetime: 5 * time.Second}},
 		{"sparse,unknown-values=on,alert-totals=off,next-forgets,next-foreign", Config{Sparse: true, UnknownValues: true, NextForgets: true, NextForeign: true}},
-		{"duplicates=accept,conflicts=off,write-window=fixed,delay=off,retry-after=30s,stale=3s", Config{DuplicateNames: true, NoConflicts: true,
-			FixedWriteWindow: true, NoDelay: true, RetryAfter: 30 * time.Second, StaleRate: 3 * time.Second}},
+		{"duplicates=accept,conflicts=off,write-window=fixed,delay=off,retry-after=30s,stale=3s", Config{
+			DuplicateNames: true, NoConflicts: true,
+			FixedWriteWindow: true, NoDelay: true, RetryAfter: 30 * time.Second, StaleRate: 3 * time.Second,
+		}},
+		{"log-limit=100", Config{LogLimit: 100}},
 		{"duplicates=409,conflicts=on,write-window=rolling,delay=on", Config{}},
 	} {
 		got, err := ParseSettings(tt.text)
@@ -79,8 +82,15 @@ func FuzzParseSettings(f *testing.F) {
 
 func TestNewRefusesTheImpossible(t *testing.T) {
 	for _, cfg := range []Config{
-		{PageMax: -1}, {UDFs: 301}, {Latency: -1}, {Spread: 9}, {Limits: Limits{Read: -1}}, {Secret: "s"}, {Devices: 1e9},
-		{Limits: Limits{Ops: map[string]int{"no-such": 5}}}, {Limits: Limits{Ops: map[string]int{"device-move": 0}}},
+		{PageMax: -1},
+		{UDFs: 301},
+		{Latency: -1},
+		{Spread: 9},
+		{Limits: Limits{Read: -1}},
+		{Secret: "s"},
+		{Devices: 1e9},
+		{Limits: Limits{Ops: map[string]int{"no-such": 5}}},
+		{Limits: Limits{Ops: map[string]int{"device-move": 0}}},
 		{Faults: []Fault{{}}},
 	} {
 		if a, err := New(cfg); err == nil || a != nil {

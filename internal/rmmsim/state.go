@@ -12,8 +12,8 @@ import (
 func (a *Account) DeviceUIDs() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	list := make([]string, len(a.fleet.devices))
-	for i, dev := range a.fleet.devices {
+	list := make([]string, len(a.devices))
+	for i, dev := range a.devices {
 		list[i] = a.uid(dev)
 	}
 	return list
@@ -23,7 +23,7 @@ func (a *Account) DeviceUIDs() []string {
 func (a *Account) Device(uid string) (json.RawMessage, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	dev := a.fleet.device(uid)
+	dev := a.device(uid)
 	if dev == nil {
 		return nil, false
 	}
@@ -45,7 +45,7 @@ func (a *Account) UDF(uid, name string) string {
 func (a *Account) SetUDF(uid, name, value string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	dev := a.fleet.device(uid)
+	dev := a.device(uid)
 	n, ok := a.udfNumber(name)
 	if dev == nil || !ok {
 		return fmt.Errorf("set %s of device %s: no such field or device", name, uid)
@@ -70,11 +70,11 @@ func (a *Account) AddDevice(object string) error {
 func (a *Account) RemoveDevice(uid string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	dev := a.fleet.device(uid)
+	dev := a.device(uid)
 	if dev == nil {
 		return false
 	}
-	a.fleet.remove(dev)
+	a.remove(dev)
 	clear(a.cache)
 	return true
 }
@@ -86,14 +86,14 @@ func (a *Account) SetDevices(objects ...string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	clear(a.cache)
-	a.fleet.devices, a.byUID = nil, map[string]*device{}
+	a.devices, a.byUID = nil, map[string]*device{}
 	clear(a.byOrdinal) // ordinals are never used twice
 	for _, o := range objects {
 		if err := a.addGiven(o); err != nil {
 			return err
 		}
 	}
-	a.logged = a.fleet.devices
+	a.logged = a.devices
 	return nil
 }
 

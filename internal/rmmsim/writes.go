@@ -98,7 +98,7 @@ func (a *Account) setWarranty(c *call, dev *device) reply {
 }
 
 func (a *Account) moveDevice(c *call, dev *device) reply {
-	to := a.fleet.site(c.params["siteUid"])
+	to := a.site(c.params["siteUid"])
 	if to == nil {
 		return c.fail(http.StatusNotFound)
 	}
@@ -271,8 +271,8 @@ func (a *Account) createVariable(c *call, list *[]variable) reply {
 			return c.fail(http.StatusConflict)
 		}
 	}
-	a.fleet.nextID++
-	*list = append(*list, variable{id: a.fleet.nextID, name: name, value: value, masked: hidden})
+	a.nextID++
+	*list = append(*list, variable{id: a.nextID, name: name, value: value, masked: hidden})
 	return done()
 }
 
