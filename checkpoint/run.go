@@ -198,11 +198,13 @@ func (s *Store) SetInputHash(ctx context.Context, id, hash string) error {
 	return s.changeRun(ctx, "set the input hash", id, `UPDATE runs SET input_hash = ?`, hash)
 }
 
+// deleteBatch is how many rows one transaction of DeleteRun removes.
+const deleteBatch = 1000
+
 // DeleteRun removes a run with all that belongs to it. The space is used again by later runs; the file does not shrink.
 // It works in several transactions, to keep the log small; the first closes the run as superseded, so that a half
 // deleted run can never be resumed, only deleted again.
 func (s *Store) DeleteRun(ctx context.Context, id string, now time.Time) error {
-	const batch = 5000
 	doing := "delete run " + id
 	if err := s.EndRun(ctx, id, now, RunSuperseded, 0, "deleted"); err != nil {
 		return err
@@ -218,11 +220,11 @@ func (s *Store) DeleteRun(ctx context.Context, id string, now time.Time) error {
 		`DELETE FROM runs WHERE seq IN (SELECT seq FROM runs WHERE seq = ? LIMIT ?)`,
 	} {
 		for {
-			res, err := s.write.ExecContext(ctx, statement, seq, batch)
+			n, err := affected(s.write.ExecContext(ctx, statement, seq, deleteBatch))
 			if err != nil {
 				return s.fail(ctx, doing, err)
 			}
-			if n, err := res.RowsAffected(); err != nil || n < batch {
+			if n < deleteBatch {
 				break
 			}
 		}

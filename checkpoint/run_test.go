@@ -269,7 +269,7 @@ func TestDeleteRun(t *testing.T) {
 	s := openNew(t, t.TempDir())
 	for _, id := range []string{"r", "kept"} {
 		newRun(t, s, id)
-		if err := s.Advance(t.Context(), id, t0, "", "x", manyItems(6000), manyRows(6000)); err != nil {
+		if err := s.Advance(t.Context(), id, t0, "", "x", manyItems(3*deleteBatch/2), manyRows(3*deleteBatch/2)); err != nil {
 			t.Fatal(err)
 		}
 		addPending(t, s, id, "k")
@@ -286,7 +286,7 @@ func TestDeleteRun(t *testing.T) {
 	if err := s.DeleteRun(t.Context(), "r", at(1)); !errors.Is(err, ErrNotFound) {
 		t.Errorf("deleted twice: %v", err)
 	}
-	for table, want := range map[string]int{"runs": 1, "items": 6001, "results": 0, "plan_rows": 6000, "events": 1} {
+	for table, want := range map[string]int{"runs": 1, "items": 3*deleteBatch/2 + 1, "results": 0, "plan_rows": 3 * deleteBatch / 2, "events": 1} {
 		var n int
 		if err := s.read.QueryRow(`SELECT count(*) FROM ` + table).Scan(&n); err != nil || n != want {
 			t.Errorf("%s has %d rows, want %d; %v", table, n, want, err)
