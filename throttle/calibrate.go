@@ -137,9 +137,6 @@ func (e *engine) wantReading(now time.Time) bool {
 	if e.block.cause != "" {
 		return e.block.over(now)
 	}
-	if e.silent(now) {
-		return false
-	}
 	if e.stale != "" {
 		return true
 	}
@@ -155,10 +152,21 @@ func (e *engine) wantReading(now time.Time) bool {
 	return ok && !now.Before(at)
 }
 
-// silent tells whether even a reading, which is a read, would make things worse.
+// silent tells whether even a reading, which is a read, would make things worse. Then the
+// writes must do without.
 func (e *engine) silent(now time.Time) bool {
 	s := &e.read.stop
 	return s.cause == causeLimited && now.Before(s.until)
+}
+
+// goOnUnread does without a reading that should have come first. After a gap that means a
+// slow beginning, because what was known before it is worth nothing.
+func (e *engine) goOnUnread() {
+	if e.stale != "" && e.started {
+		e.read.entry.begin()
+		e.write.entry.begin()
+	}
+	e.stale, e.started = "", true
 }
 
 // nextDue returns when the next reading that nobody waits for may be sent: it is due on a
@@ -323,12 +331,7 @@ func (e *engine) lost(now time.Time, r Result, known bool, err error) {
 	case known && r.Status == 429:
 		e.limit(now, e.read.bucket, r)
 	}
-	if e.stale != "" && e.started {
-		// Whatever was known before the gap is worth nothing, so begin slowly.
-		e.read.entry.begin()
-		e.write.entry.begin()
-	}
-	e.stale, e.started = "", true
+	e.goOnUnread()
 	for _, b := range e.all {
 		s := &b.stop
 		switch {

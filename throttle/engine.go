@@ -173,6 +173,7 @@ func (e *engine) step(wall time.Time) outcome {
 	now := e.tick(wall)
 	var out outcome
 	if e.silent(now) && e.block.cause == "" {
+		e.goOnUnread()
 		for _, b := range e.all[1:] {
 			if b.stop.over(now) {
 				e.reopenUnread(now, b)

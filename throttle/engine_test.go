@@ -545,6 +545,88 @@ func TestReentry(t *testing.T) {
 	}
 }
 
+// After a gap nothing goes before a reading; if that fails, or must not be sent because
+// the reads are rate limited, the beginning is slow.
+func TestGap(t *testing.T) {
+	tests := []struct {
+		name    string
+		limited bool
+		lane    string
+		probe   bool
+		fail    bool
+		granted int // in the first second after it
+	}{
+		{"read", false, Read, true, false, 20},
+		{"failed", false, Read, true, true, 1},
+		{"silent", true, "device-udf-set", false, false, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e := testEngine(t, "aggressive")
+			e.readNow(at(0), modern(0))
+			if tt.limited {
+				e.answer(at(1), plain429, e.send(at(1), Read, 1)...)
+			}
+			for range 20 {
+				e.enqueue(at(50), tt.lane)
+			}
+			out := e.step(at(50))
+			if out.probe != tt.probe || tt.probe && len(out.granted) > 0 {
+				t.Fatalf("probe %v, %d granted", out.probe, len(out.granted))
+			}
+			n := len(out.granted)
+			if tt.fail {
+				e.endReading(at(50.1), Reading{}, errors.New("no route to host"), false)
+			} else if tt.probe {
+				e.endReading(at(50.1), modern(0), nil, false)
+			}
+			for s := 50.2; s < 51; s += 0.1 {
+				n += len(e.step(at(s)).granted)
+			}
+			if n != tt.granted {
+				t.Errorf("%d granted, want %d", n, tt.granted)
+			}
+		})
+	}
+}
+
+// The monotonic part of a time stands still while a machine sleeps.
+func TestClockIsWallClock(t *testing.T) {
+	e := testEngine(t, "aggressive")
+	e.tick(time.Now())
+	e.tick(time.Now().Add(time.Second))
+	if strings.Contains(e.now.String(), "m=") {
+		t.Errorf("%v has a monotonic part", e.now)
+	}
+}
+
+// Lanes that share a bucket take their turns in the order of arrival.
+func TestLanesTakeTurns(t *testing.T) {
+	e := testEngine(t, "aggressive")
+	r := modern(0)
+	r.WriteCount = 360
+	e.readNow(at(0), r)
+	e.send(at(0), "device-udf-set", 1)
+	e.send(at(0), "device-warranty-create", 1)
+	want := []string{"device-warranty-create", "device-udf-set", "device-udf-set", "device-warranty-create"}
+	for _, lane := range want {
+		e.enqueue(at(0), lane)
+	}
+	var got []string
+	for s := 0.1; s < 2; s += 0.1 {
+		out := e.step(at(s))
+		for _, tk := range out.granted {
+			got = append(got, tk.lane.name)
+		}
+		if out.probe {
+			e.endReading(at(s), r, nil, false)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("sent %v, want %v", got, want)
+	}
+}
+
 func TestFindLegacy(t *testing.T) {
 	tests := []struct {
 		name    string

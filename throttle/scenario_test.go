@@ -339,7 +339,14 @@ func TestCase_R15_Sleep(t *testing.T) {
 	for name, jump := range map[string]time.Duration{"nine hours ahead": 9 * time.Hour, "nine hours back": -9 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(10)
-			bubble(t, s, Config{}, func(t *testing.T, l *Limiter) {
+			var slow atomic.Bool
+			probe := func(ctx context.Context) (Reading, error) {
+				if slow.Load() {
+					time.Sleep(3 * time.Second)
+				}
+				return s.probe(ctx)
+			}
+			bubble(t, s, Config{Probe: probe}, func(t *testing.T, l *Limiter) {
 				var offset atomic.Int64
 				l.clock = func() time.Time { return time.Now().Round(0).Add(time.Duration(offset.Load())) }
 				if _, err := pool(l, s, Read, 450, 8); err != nil {
@@ -351,6 +358,7 @@ func TestCase_R15_Sleep(t *testing.T) {
 				probes, sent := s.probes, len(s.sent)
 				s.mu.Unlock()
 				offset.Store(int64(jump))
+				slow.Store(true)
 				start := time.Now()
 				if took, err := pool(l, s, Read, 400, 32); err != nil || took > 10*time.Minute {
 					t.Fatalf("%v after %v", err, took)
@@ -358,7 +366,7 @@ func TestCase_R15_Sleep(t *testing.T) {
 				if s.probes == probes {
 					t.Error("no calibration after the jump")
 				}
-				if first := s.sent[sent].Sub(start); first < 100*time.Millisecond {
+				if first := s.sent[sent].Sub(start); first < 3*time.Second {
 					t.Errorf("first request %v after the jump, before the reading was there", first)
 				}
 				if s.n429 > 0 {
