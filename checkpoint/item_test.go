@@ -549,6 +549,33 @@ func TestIteratorsHoldNothing(t *testing.T) {
 	}
 }
 
+func TestResultsTellWhyAnItemHasNone(t *testing.T) {
+	s := openNew(t, t.TempDir())
+	newRun(t, s, "r")
+	addPending(t, s, "r", "gone", "never answered", "still waiting")
+	for range 2 {
+		c := mustClaim(t, s, t0)
+		o := Failed("not_found", "404 Not Found", 404)
+		if c.Key != "gone" {
+			o = Failed("network", "no route", 0)
+		}
+		if err := s.Finish(t.Context(), c, t0, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	for r, err := range s.Results(t.Context(), "r", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprintf("%s: %s, %q, %d", r.Key, r.State, r.Reason, r.HTTP))
+	}
+	want := []string{`gone: failed, "404 Not Found", 404`, `never answered: failed, "no route", 0`, `still waiting: pending, "", 0`}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestResultsOrderPrefixAndBodies(t *testing.T) {
 	s := openNew(t, t.TempDir())
 	newRun(t, s, "r")

@@ -20,9 +20,8 @@ type Result struct {
 	Payload []byte
 	Body    []byte // nil when there is none
 	State   State
-	Class   string // error class of an item that failed
 	Reason  string
-	HTTP    int // status of the answer that the reason is about; 0 when there was none
+	HTTP    int    // status of the answer that the reason is about; 0 when there was none
 }
 
 // Results walks the items of a run whose keys begin with prefix, whatever their state, in the byte order of their keys,
@@ -36,7 +35,7 @@ func (s *Store) Results(ctx context.Context, run, keyPrefix string) iter.Seq2[Re
 			yield(Result{}, s.fail(ctx, doing, err))
 			return
 		}
-		query := `SELECT i.key, i.op, i.payload, i.state, i.class, i.reason, i.http, r.encoding, coalesce(r.size, 0), r.body
+		query := `SELECT i.key, i.op, i.payload, i.state, i.reason, i.http, r.encoding, coalesce(r.size, 0), r.body
 			FROM items i LEFT JOIN results r ON r.item = i.id WHERE i.run = ? AND i.key %s ? ORDER BY i.key`
 		first, next := fmt.Sprintf(query, ">="), fmt.Sprintf(query, ">")
 		paged(func(after *Result) ([]Result, error) {
@@ -48,7 +47,7 @@ func (s *Store) Results(ctx context.Context, run, keyPrefix string) iter.Seq2[Re
 			return page(rows, err, func(rows *sql.Rows) (r Result, size int, err error) {
 				var encoding sql.NullString
 				var stored sql.RawBytes
-				if err := rows.Scan(&r.Key, &r.Op, &r.Payload, &r.State, &r.Class, &r.Reason, &r.HTTP, &encoding, &size, &stored); err != nil {
+				if err := rows.Scan(&r.Key, &r.Op, &r.Payload, &r.State, &r.Reason, &r.HTTP, &encoding, &size, &stored); err != nil {
 					return r, 0, err
 				}
 				if !strings.HasPrefix(r.Key, keyPrefix) {
