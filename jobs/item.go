@@ -36,6 +36,7 @@ type Answer struct {
 	Request rmm.Request
 	OK      bool   // false: the item failed, was skipped, or is in doubt
 	Reason  string // of an answer that is not OK
+	HTTP    int    // status of the answer that made it not OK; 0 when there was none
 	Body    []byte
 }
 

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"rmmjob/internal/rmm"
 )
@@ -45,27 +46,18 @@ func (u *UpdateWork) Follow(it Item, body []byte) ([]Item, error) {
 func (u *UpdateWork) Settle(ctx context.Context, stage string, a Answers) (Step, error) {
 	switch stage {
 	case StageRead:
-		l := u.targets()
-		ws, err := walks(ctx, a, l)
+		found, err := settleLists(ctx, a, just(u.targets()), u.set.pageSize())
+		switch {
+		case err != nil:
+			return Step{}, err
+		case len(found.again) > 0:
+			return Step{Stage: stage, Items: slices.Values(found.again), Note: found.why}, nil
+		}
+		p, err := makePlan(ctx, u.job, u.set.InputHash, elements(ctx, a, targetsPrefix))
 		if err != nil {
 			return Step{}, err
 		}
-		n, why, err := l.judge(ws)
-		if err != nil {
-			return Step{}, err
-		}
-		if n > 0 {
-			note := ""
-			if why != "" {
-				note = fmt.Sprintf("%s is read again: %s", l.op.Name, why)
-			}
-			return Step{Stage: stage, Items: sequence([]Item{l.first(n, u.set.pageSize())}), Note: note}, nil
-		}
-		p, err := makePlan(ctx, u.job, elements(ctx, a, targetsPrefix))
-		if err != nil {
-			return Step{}, err
-		}
-		if err := p.guard(u.job); err != nil {
+		if err := p.guard(); err != nil {
 			return Step{}, err
 		}
 		step := Step{Stage: StageApply, Items: p.items(), Rows: p.planRows(), Plan: p.counts}

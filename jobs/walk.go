@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -23,10 +23,11 @@ import (
 // element that leaves or joins between two pages makes another one appear twice
 // or not at all, so a list is read again until two walks agree.
 const (
-	maxWalks       = 4   // the first and three more
-	rewalkUpTo     = 100 // pages up to which a second walk is always worth its price
-	parallelPages  = 50_000
-	defaultMaximum = 250 // page size that the service documents as its maximum
+	maxWalks       = 4      // the first and three more
+	rewalkUpTo     = 100    // pages up to which a second walk is always worth its price
+	maxPages       = 50_000 // of one list: at 250 elements each far more than any account has
+	sparePages     = 10     // by which a list may have more pages than its total needs
+	defaultMaximum = 250    // page size that the service documents as its maximum
 )
 
 // list is one list of the account: an operation with its path and query.
@@ -36,6 +37,10 @@ type list struct {
 	path  map[string]string
 	query url.Values
 	again string // second walk: auto, always or never
+
+	// optional: the list may be refused, which says that its site or device is
+	// gone or has no such list.
+	optional bool
 }
 
 // walkKey orders the pages of a list: the newest walk first, so that a reader
@@ -85,8 +90,8 @@ func (l list) first(walk, pageSize int) Item {
 	}
 }
 
-// errLoop is the fault of a server whose next page is not further on.
-var errLoop = errors.New("the next page leads back to one already read")
+// errLoop is the fault of a server whose next page is not the next one.
+var errLoop = errors.New("the pages of the list do not lead to its end")
 
 // followPage returns the pages that one page adds. The first page of a list that
 // states its total adds all others at once; otherwise each page adds its
@@ -104,50 +109,66 @@ func followPage(it Item, body []byte) ([]Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := rmm.PageOf(op, body)
+	page, err := rmm.ParsePage(op, body)
 	if err != nil {
 		return nil, err
 	}
-	if page.Next == "" {
-		return nil, nil
+	if page.Next == "" || op.Paging == rmm.PagingCursor && len(page.Items) == 0 {
+		return nil, nil // the activity log names a next page even on its last one
 	}
 	next, err := rmm.NextQuery(it.Request, page.Next)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("page %d of %s: %w", n, op.Name, err)
 	}
-	child := func(n int, q url.Values) Item {
-		return Item{
-			Key:     walkKey(id, walk, n),
-			Request: rmm.Request{Op: op.Name, Path: it.Request.Path, Query: q},
-		}
-	}
-
-	if op.Paging == rmm.PagingCursor {
-		if len(page.Items) == 0 {
-			return nil, nil // the activity log names a next page even on its last one
-		}
-		if next.Encode() == it.Request.Query.Encode() {
-			return nil, fmt.Errorf("page %d of %s: %w", n, op.Name, errLoop)
-		}
-		return []Item{child(n+1, next)}, nil
-	}
-
-	if got, err := strconv.Atoi(next.Get("page")); err != nil || got != n+1 {
-		return nil, fmt.Errorf("page %d of %s names page %q as the next: %w", n, op.Name, next.Get("page"), errLoop)
+	if n+1 >= maxPages {
+		return nil, fmt.Errorf("%w: %s has more than %d pages", errLoop, op.Name, maxPages)
 	}
 	last := n + 1
-	if size := len(page.Items); n == 0 && page.Total > 0 && size > 0 {
-		if pages := (page.Total + int64(size) - 1) / int64(size); pages <= parallelPages {
-			last = max(last, int(pages)-1)
+	if op.Paging == rmm.PagingPages {
+		if got, err := strconv.Atoi(next.Get("page")); err != nil || got != n+1 {
+			return nil, fmt.Errorf("%w: page %d of %s names page %q as the next", errLoop, n, op.Name, next.Get("page"))
+		}
+		if page.Total >= 0 && int64(n) > pagesFor(page.Total, len(page.Items))+sparePages {
+			return nil, fmt.Errorf("%w: page %d of %s names a next one, for %d elements in all", errLoop, n, op.Name, page.Total)
+		}
+		if n == 0 {
+			last = max(last, lastPage(page, next))
 		}
 	}
 	items := make([]Item, 0, last-n)
 	for i := n + 1; i <= last; i++ {
-		q := maps.Clone(next)
-		q.Set("page", strconv.Itoa(i))
-		items = append(items, child(i, q))
+		q := next
+		if op.Paging == rmm.PagingPages {
+			q = maps.Clone(next)
+			q.Set("page", strconv.Itoa(i))
+		}
+		items = append(items, Item{
+			Key:     walkKey(id, walk, i),
+			Request: rmm.Request{Op: op.Name, Path: it.Request.Path, Query: q},
+		})
 	}
 	return items, nil
+}
+
+// pagesFor is the number of pages that a total fills; an empty list has one.
+func pagesFor(total int64, size int) int64 { return (total-1)/max(int64(size), 1) + 1 }
+
+// lastPage is the number of the last page that a first one lets expect, or 0. A
+// first page that came short, whether the server cut the size or left elements
+// out, must not be taken for the size of all: too few pages are made up for by
+// following the last one, too many would be requests for nothing.
+func lastPage(first rmm.Page, next url.Values) int {
+	size := len(first.Items)
+	if asked, err := strconv.Atoi(next.Get("max")); err == nil {
+		size = max(size, asked)
+	}
+	if first.Total < 0 || size == 0 {
+		return 0
+	}
+	if pages := pagesFor(first.Total, size); pages < maxPages {
+		return int(pages) - 1
+	}
+	return 0
 }
 
 // identity is what tells the elements of a list apart.
@@ -200,8 +221,20 @@ type walk struct {
 	total      int64 // -1 while no page stated one
 	moved      bool  // pages stated different totals
 	failed     string
+	failedPage int // the first page that could not be read
+	status     int // with which it was refused; 0 when there was no answer
 	print      fingerprint
 }
+
+// refused tells whether the first page that could not be read was refused for
+// good: what it asks for is not there, or not there any more.
+func (w walk) refused() bool {
+	return w.failed != "" && (w.status == http.StatusNotFound || w.status == http.StatusBadRequest)
+}
+
+// absent tells whether the walk did not get a single page because there is no
+// such list.
+func (w walk) absent() bool { return w.refused() && w.failedPage == 0 }
 
 // fault says why the walk does not prove the list complete; "" when it does.
 func (w walk) fault() string {
@@ -240,18 +273,20 @@ func walks(ctx context.Context, a Answers, l list) ([]walk, error) {
 		w := &out[len(out)-1]
 		w.pages++
 		if !ans.OK {
-			w.failed = fmt.Sprintf("page %d could not be read: %s", page, ans.Reason)
+			if w.failed == "" {
+				w.failed, w.failedPage, w.status = fmt.Sprintf("page %d could not be read: %s", page, ans.Reason), page, ans.HTTP
+			}
 			continue
 		}
-		elements, total, err := elementsOf(l.op, ans.Body)
+		p, err := rmm.ParsePage(l.op, ans.Body)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("stored answer %s: %w", ans.Key, err)
 		}
-		if total >= 0 {
-			w.moved = w.moved || w.total >= 0 && w.total != total
-			w.total = total
+		if p.Total >= 0 {
+			w.moved = w.moved || w.total >= 0 && w.total != p.Total
+			w.total = p.Total
 		}
-		for _, e := range elements {
+		for _, e := range p.Items {
 			id, keyed := identify(l.op, e)
 			if _, dup := seen[id]; dup && keyed {
 				w.duplicates++
@@ -265,13 +300,6 @@ func walks(ctx context.Context, a Answers, l list) ([]walk, error) {
 	return out, nil
 }
 
-// elementsOf returns the elements of an answer and the total it states, -1 for
-// none.
-func elementsOf(op rmm.Operation, body []byte) ([]json.RawMessage, int64, error) {
-	page, err := rmm.PageOf(op, body)
-	return page.Items, page.Total, err
-}
-
 // judge decides from the walks so far whether the list is complete (again 0),
 // must be walked once more (again is the number of the next walk), or cannot be
 // proved complete.
@@ -283,8 +311,11 @@ func (l list) judge(ws []walk) (again int, why string, err error) {
 	fault := now.fault()
 	agrees := len(ws) > 1 && ws[1].failed == "" && ws[1].print == now.print && ws[1].elements == now.elements
 	switch {
-	case now.failed != "":
-		// The request has had its retries: another walk would meet the same.
+	case now.absent() && l.optional:
+		return 0, "", nil
+	case now.failed != "" && (now.absent() || !now.refused()):
+		// The request has had its retries: another walk would meet the same. Only
+		// a later page that is refused may be one that the list does not have now.
 		return 0, "", &IncompleteError{Message: fmt.Sprintf("%s is incomplete: %s", l.id, fault)}
 	case fault == "" && agrees:
 		return 0, "", nil
@@ -318,29 +349,43 @@ func (l list) wantsSecond(w walk) bool {
 	return l.op.Paging == rmm.PagingPages && w.pages > 1 && w.pages <= rewalkUpTo
 }
 
-// settleLists judges every list and returns the first items of those that must
-// be walked again.
-func settleLists(ctx context.Context, a Answers, lists iter.Seq2[list, error], pageSize int) (again []Item, why string, err error) {
+// survey is what the lists of a stage have come to.
+type survey struct {
+	again  []Item // the first pages of lists that must be walked once more
+	why    string // the reason of one of them, for people
+	absent int    // optional lists that are not there
+}
+
+// settleLists judges every list.
+func settleLists(ctx context.Context, a Answers, lists iter.Seq2[list, error], pageSize int) (survey, error) {
+	var s survey
 	for l, err := range lists {
 		if err != nil {
-			return nil, "", err
+			return s, err
 		}
 		ws, err := walks(ctx, a, l)
 		if err != nil {
-			return nil, "", err
+			return s, err
 		}
-		n, reason, err := l.judge(ws)
-		if err != nil {
-			return nil, "", err
-		}
-		if n > 0 {
-			again = append(again, l.first(n, pageSize))
-			if reason != "" {
-				why = fmt.Sprintf("%s is read again: %s", l.op.Name, reason)
+		n, why, err := l.judge(ws)
+		switch {
+		case err != nil:
+			return s, err
+		case n > 0:
+			s.again = append(s.again, l.first(n, pageSize))
+			if why != "" {
+				s.why = fmt.Sprintf("%s is read again: %s", l.op.Name, why)
 			}
+		case ws[0].absent():
+			s.absent++
 		}
 	}
-	return again, why, nil
+	return s, nil
+}
+
+// just is a single list as a sequence.
+func just(l list) iter.Seq2[list, error] {
+	return func(yield func(list, error) bool) { yield(l, nil) }
 }
 
 // elements yields the elements of the newest walk of every list under prefix,
@@ -367,12 +412,12 @@ func elements(ctx context.Context, a Answers, prefix string) iter.Seq2[Element, 
 				continue
 			}
 			op, _ := rmm.Lookup(ans.Request.Op)
-			items, _, err := elementsOf(op, ans.Body)
+			page, err := rmm.ParsePage(op, ans.Body)
 			if err != nil {
 				yield(Element{}, fmt.Errorf("stored answer %s: %w", ans.Key, err))
 				return
 			}
-			for _, raw := range items {
+			for _, raw := range page.Items {
 				e, keyed := identify(op, raw)
 				if _, dup := seen[e]; dup && keyed {
 					continue
@@ -390,13 +435,4 @@ func elements(ctx context.Context, a Answers, prefix string) iter.Seq2[Element, 
 type Element struct {
 	JSON json.RawMessage
 	Path map[string]string // path parameters of the request, such as siteUid; nil for account-wide lists
-}
-
-// sortedParams renders path parameters for a key.
-func sortedParams(path map[string]string) string {
-	parts := make([]string, 0, len(path))
-	for _, k := range slices.Sorted(maps.Keys(path)) {
-		parts = append(parts, url.PathEscape(path[k]))
-	}
-	return strings.Join(parts, "/")
 }

@@ -72,7 +72,9 @@ func (a answers) Answers(ctx context.Context, prefix string) iter.Seq2[jobs.Answ
 		for res, err := range a.store.Results(ctx, a.run, prefix) {
 			var ans jobs.Answer
 			if err == nil {
-				ans = jobs.Answer{Key: res.Key, OK: res.State == checkpoint.StateDone, Reason: res.Reason, Body: res.Body}
+				ans = jobs.Answer{
+					Key: res.Key, OK: res.State == checkpoint.StateDone, Reason: res.Reason, HTTP: res.HTTP, Body: res.Body,
+				}
 				if uerr := json.Unmarshal(res.Payload, &ans.Request); uerr != nil {
 					err = fmt.Errorf("stored request of %s: %w", res.Key, uerr)
 				}

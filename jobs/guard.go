@@ -1,0 +1,75 @@
+package jobs
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// guard refuses a plan that goes further than the job allows. Nothing has been
+// written when it speaks.
+func (p *plan) guard() error {
+	g, u, rows := p.job.Guard, p.job.Update, len(p.rows)
+	missing, held := p.counts[ClassNotFound], 0
+	for class, n := range p.counts {
+		if class.Held() {
+			held += n
+		}
+	}
+	if u.OnNotFound == "skip" {
+		held -= missing
+	}
+	maxRejected, maxClears := orDefault(g.MaxRejected, 10, 5, rows), orDefault(g.MaxClears, 10, 0, rows)
+	refuse := func(guard, format string, args ...any) error {
+		return &GuardError{Guard: guard, Message: fmt.Sprintf(format, args...) + "; nothing was written" + p.firstReasons()}
+	}
+	switch {
+	case u.OnRowFault == "stop" && held > 0:
+		return refuse("on_row_fault", "%d of %d rows cannot be applied and on_row_fault is stop", held, rows)
+	case !g.MaxNotFound.Allows(missing, rows):
+		return refuse("max_not_found", "%d of %d rows have no device, max_not_found is %s", missing, rows, g.MaxNotFound)
+	case !maxRejected.Allows(held, rows):
+		return refuse("max_rejected", "%d of %d rows cannot be applied, max_rejected is %s", held, rows, maxRejected)
+	case !g.MaxChanges.Allows(p.writes, rows):
+		return refuse("max_changes", "the plan changes %d devices, max_changes is %s", p.writes, g.MaxChanges)
+	case !maxClears.Allows(p.clears, rows):
+		return refuse("max_clears", "the plan clears %d fields, max_clears is %s", p.clears, maxClears)
+	}
+	return nil
+}
+
+// firstReasons names the first rows that are held back.
+func (p *plan) firstReasons() string {
+	const show = 5
+	var b strings.Builder
+	n := 0
+	for _, row := range p.rows {
+		if !row.class.Held() {
+			continue
+		}
+		if n++; n > show {
+			break
+		}
+		fmt.Fprintf(&b, "\n  line %d: %s: %s", row.line, row.class, row.reason)
+	}
+	return b.String()
+}
+
+// orDefault returns the limit, or where none is set the larger of a number and a
+// share of the total.
+func orDefault(l Limit, number, percent float64, total int) Limit {
+	if l.Set {
+		return l
+	}
+	return Limit{Set: true, Value: max(number, math.Floor(percent*float64(total)/100))}
+}
+
+// MaxErrors is the number of failed writes that a run of total writes may have:
+// the job's own limit, else the larger of 25 and 5 %.
+func (j *Job) MaxErrors(total int) int {
+	l := orDefault(j.Guard.MaxErrors, 25, 5, total)
+	if l.Percent {
+		return int(l.Value * float64(total) / 100)
+	}
+	return int(l.Value)
+}

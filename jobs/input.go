@@ -1,0 +1,217 @@
+package jobs
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf16"
+)
+
+// ClearWord empties the field when it is the whole of a cell.
+const ClearWord = "(clear)"
+
+// MaxUDFLength is the number of UTF-16 units that a user-defined field holds.
+// The service's description is silent; a module for the same API documents 255.
+const MaxUDFLength = 255
+
+// warrantyDate is the one field of an update that is a day. It is cleared by
+// null, where all others are cleared by an empty text.
+const warrantyDate = "warrantyDate"
+
+// OpenInput opens the rows of an update job and checks the whole file. Its error
+// is Errors with every fault of the file, and then also with the faults of single
+// rows, so that all can be mended at once. A file whose only faults are those of
+// rows is good: the plan holds these rows back.
+func OpenInput(job *Job) (*Table, error) {
+	table, err := OpenTable(job.Update.Rows, job.Update.columns())
+	if err != nil {
+		return nil, err
+	}
+	err = table.Check()
+	var faults Errors
+	if errors.As(err, &faults) {
+		err = append(faults, rowFaults(job.Update, table)...).err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return table, nil
+}
+
+// columns names every column that the job maps.
+func (u *UpdateSpec) columns() []string {
+	var names []string
+	add := func(t Template) {
+		for _, c := range t.Columns() {
+			if !slices.Contains(names, c) {
+				names = append(names, c)
+			}
+		}
+	}
+	for _, m := range u.Match {
+		add(m.Value)
+	}
+	for _, s := range u.Set {
+		add(s.Value)
+	}
+	return names
+}
+
+// uidForm is the form of the uids of devices as far as anybody has seen. It is
+// not documented, so another form is a fault only beside others: alone it makes a
+// row that finds no device.
+var uidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+
+// rowFaults lists what is wrong with single rows, as far as it can be told without
+// the account. Rows that the file's own faults have damaged are left out.
+func rowFaults(spec *UpdateSpec, table *Table) Errors {
+	reader := newRowReader(spec, table)
+	var faults Errors
+	// An error of this pass is one of the pass before, which reported it.
+	_ = table.each(func(rec Record, damaged Errors, _ []Pos) bool {
+		if len(damaged) > 0 {
+			return true
+		}
+		_, found := reader.read(rec)
+		for _, m := range spec.Match {
+			if uid := trimBlank(m.Value.Expand(reader.cells(rec))); m.Field == "uid" && uid != "" && !uidForm.MatchString(uid) {
+				found = append(found, rowFault{reader.first(m.Value), fmt.Sprintf("%q is not the uid of a device", clip(uid, 40))})
+			}
+		}
+		for _, f := range found {
+			faults = append(faults, &Error{Pos: rec.Pos(f.column), Message: f.message})
+		}
+		if len(faults) >= maxListed {
+			last := faults[maxListed-1]
+			faults = append(faults[:maxListed], &Error{Pos: last.Pos, Message: "the rows after this one may have faults, too"})
+			return false
+		}
+		return true
+	})
+	return faults
+}
+
+// rowReader turns the records of an input into rows of a plan.
+type rowReader struct {
+	spec  *UpdateSpec
+	index map[string]int // of each column that a template names
+}
+
+func newRowReader(spec *UpdateSpec, table *Table) *rowReader {
+	r := &rowReader{spec: spec, index: map[string]int{}}
+	for _, name := range spec.columns() {
+		r.index[name] = table.Index(name)
+	}
+	return r
+}
+
+// rowFault is what is wrong with a row by itself.
+type rowFault struct {
+	column  int // index of the cell; -1 for the row as a whole
+	message string
+}
+
+// cells gives the cells of a record to a template.
+func (r *rowReader) cells(rec Record) func(column string) string {
+	return func(column string) string { return rec.Cells[r.index[column]] }
+}
+
+// first is the index of the first column that a template names.
+func (r *rowReader) first(t Template) int {
+	if names := t.Columns(); len(names) > 0 {
+		return r.index[names[0]]
+	}
+	return -1
+}
+
+// read builds the key and the wanted values of one record, and finds its faults.
+// A row with a fault is of the class invalid.
+func (r *rowReader) read(rec Record) (*inputRow, []rowFault) {
+	row := &inputRow{number: rec.Number, line: rec.Line, cells: rec.Cells}
+	cell := r.cells(rec)
+	var faults []rowFault
+	fault := func(t Template, format string, args ...any) {
+		faults = append(faults, rowFault{r.first(t), fmt.Sprintf(format, args...)})
+	}
+
+	parts := make([]string, len(r.spec.Match))
+	for i, m := range r.spec.Match {
+		if parts[i] = normalise(m.Value.Expand(cell)); parts[i] == "" {
+			fault(m.Value, "empty key: %s comes from %s, which is blank", m.Field, m.Value)
+		}
+	}
+	row.key = joinKey(parts)
+
+	row.fields = make([]Change, 0, len(r.spec.Set))
+	for i, s := range r.spec.Set {
+		c := Change{Field: s.Field, New: s.Value.Expand(cell), setting: i}
+		switch {
+		case c.New == ClearWord || c.New == "" && r.spec.Empty == "clear":
+			c.New, c.Clear = "", true
+		case c.New == "":
+			continue
+		case s.Field == warrantyDate:
+			day, err := parseDay(c.New, r.spec.Rows.DateFormat)
+			if err != nil {
+				fault(s.Value, "%s: %v", s.Field, err)
+			}
+			c.New = day
+		default:
+			if n := utf16Len(c.New); n > MaxUDFLength {
+				fault(s.Value, "%s has %d characters, %d fit", s.Field, n, MaxUDFLength)
+			}
+		}
+		row.fields = append(row.fields, c)
+	}
+	if len(faults) > 0 {
+		messages := make([]string, len(faults))
+		for i, f := range faults {
+			messages[i] = f.message
+		}
+		row.class, row.reason = ClassInvalid, strings.Join(messages, "; ")
+		row.key, row.fields = "", nil
+	}
+	return row, faults
+}
+
+// utf16Len is the number of UTF-16 units of a text.
+func utf16Len(s string) int {
+	n := 0
+	for _, c := range s {
+		n += utf16.RuneLen(c)
+	}
+	return n
+}
+
+// normalise makes keys comparable: host names and uids are compared without
+// regard to case, and blanks around them are no part of them.
+func normalise(s string) string { return strings.ToLower(trimBlank(s)) }
+
+// joinKey makes one key of its parts, and splitKey the parts of a key.
+func joinKey(parts []string) string { return strings.Join(parts, "\x00") }
+
+func splitKey(key string) []string { return strings.Split(key, "\x00") }
+
+// parseDay reads a calendar day as yyyy-mm-dd or in the format that the job
+// declares. There is no guess and no time zone in it.
+func parseDay(s, format string) (string, error) {
+	s = trimBlank(s)
+	if t, err := time.Parse(time.DateOnly, s); err == nil {
+		return t.Format(time.DateOnly), nil
+	}
+	if format == "" {
+		return "", fmt.Errorf("%q is not a day as yyyy-mm-dd; another order needs rows.date_format", clip(s, 30))
+	}
+	layout, err := DateLayout(format)
+	if err != nil {
+		return "", err
+	}
+	t, err := time.Parse(layout, s)
+	if err != nil {
+		return "", fmt.Errorf("%q is not a day as %s or yyyy-mm-dd", clip(s, 30), format)
+	}
+	return t.Format(time.DateOnly), nil
+}
