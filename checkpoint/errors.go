@@ -114,15 +114,16 @@ func (s *Store) fail(ctx context.Context, doing string, err error) error {
 	if err == nil {
 		return nil
 	}
+	for _, is := range []func(error) bool{is[*CorruptError], is[*VersionError], is[*IOError], is[*StageError]} {
+		if is(err) {
+			return err // says all by itself
+		}
+	}
 	primary := code(err) & 0xff
 	if ctx.Err() != nil && (primary == 0 || primary == sqlite3.SQLITE_INTERRUPT || primary == sqlite3.SQLITE_BUSY) {
 		return fmt.Errorf("%s: %w", doing, ctx.Err())
 	}
 	switch primary {
-	case 0:
-		if isTyped(err) {
-			return err
-		}
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return &CorruptError{Path: s.path, Err: err}
 	default:
@@ -133,11 +134,8 @@ func (s *Store) fail(ctx context.Context, doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// isTyped reports whether err already says all by itself.
-func isTyped(err error) bool {
-	switch err.(type) {
-	case *CorruptError, *VersionError, *IOError, *StageError, *AmbiguousError:
-		return true
-	}
-	return false
+// is reports whether err is, or wraps, an E.
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }

@@ -18,7 +18,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer os.RemoveAll(folder)
+	defer func() { _ = os.RemoveAll(folder) }()
 	ctx, path := context.Background(), filepath.Join(folder, "state.db")
 	now := time.Date(2025, 3, 6, 1, 0, 0, 0, time.UTC)
 

@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -69,8 +70,10 @@ const itemColumns = `id, key, lane, op, payload, replay, state, attempts, not_be
 func scanItem(row interface{ Scan(...any) error }, more ...any) (Item, error) {
 	var it Item
 	var notBefore, created, sent, finished sql.NullInt64
-	err := row.Scan(append([]any{&it.ID, &it.Key, &it.Lane, &it.Op, &it.Payload, &it.Replay, &it.State, &it.Attempts,
-		&notBefore, &it.Class, &it.Reason, &it.HTTP, &created, &sent, &finished}, more...)...)
+	err := row.Scan(append([]any{
+		&it.ID, &it.Key, &it.Lane, &it.Op, &it.Payload, &it.Replay, &it.State, &it.Attempts,
+		&notBefore, &it.Class, &it.Reason, &it.HTTP, &created, &sent, &finished,
+	}, more...)...)
 	notBefore.Valid = notBefore.Int64 != 0
 	it.NotBefore, it.Created, it.Sent, it.Finished = moment(notBefore), moment(created), moment(sent), moment(finished)
 	return it, err
@@ -231,7 +234,7 @@ func (s *Store) Claim(ctx context.Context, run, lane string, now time.Time) (c C
 				(SELECT id FROM items WHERE run = ?1 AND lane = ?2 AND state = 'pending' AND not_before = 0
 					ORDER BY id LIMIT 1))
 			RETURNING `+itemColumns, seq, lane, due, c.lease))
-		if err != nil && missing(err, "") == err {
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
 		ok = err == nil

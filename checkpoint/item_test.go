@@ -515,16 +515,22 @@ func TestIteratorsHoldNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 * readers {
-		for range s.Results(t.Context(), "r", "") {
+		for _, err := range s.Results(t.Context(), "r", "") {
+			if err != nil {
+				t.Fatal(err)
+			}
 			break
 		}
-		for range s.Rows(t.Context(), "r") {
+		for _, err := range s.Rows(t.Context(), "r") {
+			if err != nil {
+				t.Fatal(err)
+			}
 			break
 		}
 		func() {
 			defer func() { _ = recover() }()
-			for range s.Results(t.Context(), "r", "") {
-				panic("out")
+			for _, err := range s.Results(t.Context(), "r", "") {
+				panic(err)
 			}
 		}()
 	}
@@ -646,9 +652,9 @@ func TestAnswerReplacesOlderAnswer(t *testing.T) {
 	if err := s.Finish(t.Context(), mustClaim(t, s, t0), t0, Done([]byte("new"))); err != nil {
 		t.Fatal(err)
 	}
-	for r := range s.Results(t.Context(), "r", "") {
-		if string(r.Body) != "new" {
-			t.Errorf("body %q", r.Body)
+	for r, err := range s.Results(t.Context(), "r", "") {
+		if err != nil || string(r.Body) != "new" {
+			t.Errorf("body %q, %v", r.Body, err)
 		}
 	}
 }

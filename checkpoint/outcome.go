@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -99,7 +100,7 @@ func (s *Store) Finish(ctx context.Context, c Claim, now time.Time, o Outcome) e
 			class = ?, reason = ?, http = ?, sent = CASE WHEN ? THEN NULL ELSE sent END, finished = ?
 			WHERE id = ? AND lease = ? RETURNING run`,
 			o.state, o.notBefore, o.giveBack, o.class, o.reason, o.http, pending, finished, c.ID, c.lease).Scan(&run)
-		if missing(err, "") != err {
+		if errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("item %q: %w", c.Key, ErrLost)
 		}
 		if err != nil {

@@ -21,7 +21,7 @@ type Result struct {
 	Body    []byte // nil when there is none
 	State   State
 	Reason  string
-	HTTP    int    // status of the answer that the reason is about; 0 when there was none
+	HTTP    int // status of the answer that the reason is about; 0 when there was none
 }
 
 // Results walks the items of a run whose keys begin with prefix, whatever their state, in the byte order of their keys,
@@ -141,9 +141,8 @@ func encode(body []byte) (encoding string, stored []byte) {
 	w := compressors.Get().(*zlib.Writer)
 	defer compressors.Put(w)
 	w.Reset(&buf)
-	w.Write(body) // into memory: cannot fail
-	w.Close()
-	if buf.Len() >= len(body) {
+	_, err := w.Write(body)
+	if err = errors.Join(err, w.Close()); err != nil || buf.Len() >= len(body) { // into memory: cannot really fail
 		return "raw", body
 	}
 	return "zlib", buf.Bytes()

@@ -13,8 +13,10 @@ import (
 
 func TestRunLife(t *testing.T) {
 	s := openNew(t, t.TempDir())
-	want := Run{ID: "01A", JobKey: "k", JobName: "n", JobPath: "/p", Kind: "export", Account: "a", JobHash: "h1", InputHash: "h2",
-		Stage: "plan", Settings: []byte(`{"x":1}`), Created: at(0), State: RunPlanned}
+	want := Run{
+		ID: "01A", JobKey: "k", JobName: "n", JobPath: "/p", Kind: "export", Account: "a", JobHash: "h1", InputHash: "h2",
+		Stage: "plan", Settings: []byte(`{"x":1}`), Created: at(0), State: RunPlanned,
+	}
 	check := func() {
 		t.Helper()
 		if got, err := s.Run(t.Context(), "01A"); err != nil || !reflect.DeepEqual(got, want) {

@@ -76,14 +76,19 @@ func addRows(ctx context.Context, tx *sql.Tx, run int64, rows iter.Seq[NewRow]) 
 	}
 	defer stmt.Close()
 	for r := range rows {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if _, err := stmt.ExecContext(context.WithoutCancel(ctx), run, r.Number, r.Class, r.ItemKey, r.Payload); err != nil {
+		if err := addRow(ctx, stmt, run, r); err != nil {
 			return fmt.Errorf("row %d: %w", r.Number, err)
 		}
 	}
 	return nil
+}
+
+func addRow(ctx context.Context, stmt *sql.Stmt, run int64, r NewRow) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	_, err := stmt.ExecContext(context.WithoutCancel(ctx), run, r.Number, r.Class, r.ItemKey, r.Payload) // as in inserter.add
+	return err
 }
 
 // Rows walks the plan rows of a run in the order of their numbers. An error is the last thing it yields. It reads a page

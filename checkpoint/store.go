@@ -55,7 +55,7 @@ func open(ctx context.Context, path string, steps fs.FS) (_ *Store, err error) {
 	}
 	defer func() {
 		if err != nil {
-			s.Close()
+			_ = s.Close() // err says why
 		}
 	}()
 

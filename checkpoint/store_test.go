@@ -39,7 +39,7 @@ func TestOpenMakesAPrivateFile(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	os.Chmod(s.Path(), 0o644)
+	chmod(t, s.Path(), 0o644)
 	openNew(t, folder)
 	if info, _ := os.Stat(s.Path()); info.Mode().Perm() != 0o600 {
 		t.Errorf("an open file stays open to others: %o", info.Mode().Perm())
@@ -258,16 +258,18 @@ func TestPlacesThatCannotBeUsed(t *testing.T) {
 	}
 	if runtime.GOOS != "windows" && os.Getuid() != 0 {
 		closed := filepath.Join(root, "closed")
-		os.Mkdir(closed, 0o500)
+		if err := os.Mkdir(closed, 0o500); err != nil {
+			t.Fatal(err)
+		}
 		cases["read-only folder"] = filepath.Join(closed, "state.db")
 		old := openNew(t, filepath.Join(root, "old"))
 		old.Close()
-		os.Chmod(filepath.Dir(old.Path()), 0o500)
-		t.Cleanup(func() { os.Chmod(filepath.Dir(old.Path()), 0o700) })
+		chmod(t, filepath.Dir(old.Path()), 0o500)
+		t.Cleanup(func() { chmod(t, filepath.Dir(old.Path()), 0o700) })
 		cases["read-only folder of an old one"] = old.Path()
 		readOnly := openNew(t, filepath.Join(root, "readonly"))
 		readOnly.Close()
-		os.Chmod(readOnly.Path(), 0o400)
+		chmod(t, readOnly.Path(), 0o400)
 		cases["read-only file"] = readOnly.Path()
 	}
 	for name, path := range cases {
@@ -277,10 +279,17 @@ func TestPlacesThatCannotBeUsed(t *testing.T) {
 			if !ok {
 				t.Fatalf("got %v", err)
 			}
-			if ioErr.Path != path || !strings.Contains(err.Error(), path) {
-				t.Errorf("the message does not name %s: %v", path, err)
+			if ioErr.Path != path || strings.Count(err.Error(), "open the checkpoint: "+path) != 1 {
+				t.Errorf("the message does not name %s, and once: %v", path, err)
 			}
 		})
+	}
+}
+
+func chmod(t *testing.T, path string, mode fs.FileMode) {
+	t.Helper()
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -307,7 +316,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	_, fails["add"] = s.AddItems(t.Context(), "r", t0, manyItems(5000))
 	for name, err := range fails {
-		if e, ok := errors.AsType[*IOError](err); !ok || e.Path != s.Path() || !strings.Contains(err.Error(), "free some space") {
+		if e, ok := errors.AsType[*IOError](err); !ok || e.Path != s.Path() || strings.Count(err.Error(), s.Path()) != 1 || !strings.Contains(err.Error(), "free some space") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -315,7 +324,9 @@ func TestDiskFull(t *testing.T) {
 	if err != nil || counts != (Counts{Items: 1, Running: 1}) {
 		t.Errorf("something was half written: %+v %v", counts, err)
 	}
-	s.write.Exec(`PRAGMA max_page_count = 1000000`)
+	if _, err := s.write.Exec(`PRAGMA max_page_count = 1000000`); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.Finish(t.Context(), c, t0, Done(body)); err != nil {
 		t.Errorf("with space again: %v", err)
 	}
