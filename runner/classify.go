@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"crypto/tls"
 	"errors"
 	"net/http"
 
@@ -151,6 +150,6 @@ func classify(op rmm.Operation, err error, returned, stopping bool) verdict {
 // final tells whether trying again cannot help: a certificate that is not
 // trusted stays so.
 func final(err error) bool {
-	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
-	return untrusted
+	e, ok := errors.AsType[*rmm.Error](err)
+	return ok && e.BadCertificate()
 }
