@@ -63,7 +63,7 @@ func (r *run) drain(ctx, store context.Context, names []string) error {
 			grace = t.C
 		case <-abort:
 			abort = nil
-			_ = r.stopAs(checkpoint.RunAborted, errAborted)
+			r.stopAs(checkpoint.RunAborted, errAborted)
 			r.halt, r.haltErr = checkpoint.RunAborted, errAborted
 			r.cutOff(errAborted)
 		case <-grace:
@@ -159,11 +159,11 @@ func (r *run) granted(ctx context.Context, g grant) {
 	case g.err == nil:
 		r.ready = append(r.ready, g)
 	case errors.As(g.err, &spent):
-		_ = r.stopAs(checkpoint.RunThrottled, g.err)
+		r.stopAs(checkpoint.RunThrottled, g.err)
 	case ctx.Err() != nil:
 		r.stop(ctx)
 	case r.halt == "":
-		_ = r.stopAs(checkpoint.RunInternal, fmt.Errorf("wait for the limit of %s: %w", g.lane.name, g.err))
+		r.stopAs(checkpoint.RunInternal, fmt.Errorf("wait for the limit of %s: %w", g.lane.name, g.err))
 	}
 }
 
@@ -255,11 +255,11 @@ func (r *run) record(store context.Context, res result, now time.Time) error {
 	r.guard(res)
 	switch {
 	case v.halt != "":
-		_ = r.stopAs(v.halt, res.cause)
+		r.stopAs(v.halt, res.cause)
 	case v.status == http.StatusUnauthorized && r.denied[res.key]:
 		// The client has logged in since, and others may be served: it is this
 		// request that is not allowed.
-		_ = r.stopAs(checkpoint.RunAuth, res.cause)
+		r.stopAs(checkpoint.RunAuth, res.cause)
 	case v.status == http.StatusUnauthorized:
 		r.denied[res.key] = true
 	}
@@ -296,10 +296,10 @@ func (r *run) health(res result, now time.Time) {
 	r.ready = r.ready[:0]
 	r.breaker.failed(now, v.offline, rand.Float64()) //nolint:gosec // jitter, not a secret
 	if final(res.cause) {
-		_ = r.stopAs(checkpoint.RunUnreachable, res.cause)
+		r.stopAs(checkpoint.RunUnreachable, res.cause)
 	}
 	if r.breaker.open() && r.breaker.openAt.Sub(r.breaker.since) > r.patience(v) {
-		_ = r.stopAs(checkpoint.RunUnreachable, fmt.Errorf("the service has not answered for %s: %s",
+		r.stopAs(checkpoint.RunUnreachable, fmt.Errorf("the service has not answered for %s: %s",
 			now.Sub(r.breaker.since).Round(time.Second), v.reason))
 	}
 }
@@ -347,7 +347,7 @@ func (r *run) guard(res result) {
 	}
 	r.errors++
 	if r.limit >= 0 && r.errors > r.limit {
-		_ = r.stopAs(checkpoint.RunGuard, &jobs.GuardError{Guard: "max_errors", Message: fmt.Sprintf(
+		r.stopAs(checkpoint.RunGuard, &jobs.GuardError{Guard: "max_errors", Message: fmt.Sprintf(
 			"%d writes failed, max_errors is %d; the last one: %s", r.errors, r.limit, v.reason)})
 	}
 	key := fmt.Sprintf("%s %d %s", v.class, v.status, res.op)
@@ -355,7 +355,7 @@ func (r *run) guard(res result) {
 		r.streak = streak{key: key}
 	}
 	if r.streak.n++; r.streak.n >= sameFailures && !ofTheRow(v) {
-		_ = r.stopAs(checkpoint.RunGuard, &jobs.GuardError{Guard: "early_stop", Message: fmt.Sprintf(
+		r.stopAs(checkpoint.RunGuard, &jobs.GuardError{Guard: "early_stop", Message: fmt.Sprintf(
 			"%d items in a row failed alike: %s", r.streak.n, v.reason)})
 	}
 }
@@ -366,9 +366,9 @@ func (r *run) guard(res result) {
 func (r *run) unread(res result) {
 	switch v := res.verdict; v.class {
 	case classPermission:
-		_ = r.stopAs(checkpoint.RunAuth, fmt.Errorf("%s cannot be read: %s", res.op, v.reason))
+		r.stopAs(checkpoint.RunAuth, fmt.Errorf("%s cannot be read: %s", res.op, v.reason))
 	case classService, classNetwork, classProtocol:
-		_ = r.stopAs(checkpoint.RunUnreachable, fmt.Errorf("%s cannot be read: %s", res.op, v.reason))
+		r.stopAs(checkpoint.RunUnreachable, fmt.Errorf("%s cannot be read: %s", res.op, v.reason))
 	}
 }
 

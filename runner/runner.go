@@ -357,11 +357,14 @@ func (r *run) settle(ctx, store context.Context) (bool, error) {
 	switch {
 	case err == nil:
 	case errors.As(err, &incomplete):
-		return true, r.stopAs(checkpoint.RunIncomplete, err)
+		r.stopAs(checkpoint.RunIncomplete, err)
+		return true, nil
 	case errors.As(err, &guard):
-		return true, r.stopAs(checkpoint.RunGuard, err)
+		r.stopAs(checkpoint.RunGuard, err)
+		return true, nil
 	case errors.As(err, &faults):
-		return true, r.stopAs(checkpoint.RunStopped, err)
+		r.stopAs(checkpoint.RunStopped, err)
+		return true, nil
 	case ctx.Err() != nil:
 		r.stop(ctx)
 		return true, nil
@@ -384,30 +387,30 @@ func (r *run) settle(ctx, store context.Context) (bool, error) {
 		return true, err
 	}
 	if step.Hold {
-		return true, r.stopAs(checkpoint.RunPlanned, nil)
+		r.stopAs(checkpoint.RunPlanned, nil)
+		return true, nil
 	}
 	return false, nil
 }
 
 // stopAs notes why the run stops, once: the first reason counts.
-func (r *run) stopAs(state checkpoint.RunState, err error) error {
+func (r *run) stopAs(state checkpoint.RunState, err error) {
 	if r.halt == "" {
 		r.halt, r.haltErr = state, err
 	}
-	return nil
 }
 
 // stop notes that a person or a time limit stopped the run.
 func (r *run) stop(ctx context.Context) {
 	if r.Abort.Err() != nil {
-		_ = r.stopAs(checkpoint.RunAborted, errAborted)
+		r.stopAs(checkpoint.RunAborted, errAborted)
 		return
 	}
 	cause := context.Cause(ctx)
 	if cause == nil || errors.Is(cause, context.Canceled) {
 		cause = errStopped
 	}
-	_ = r.stopAs(checkpoint.RunStopped, cause)
+	r.stopAs(checkpoint.RunStopped, cause)
 }
 
 // observe reports progress.

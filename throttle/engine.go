@@ -186,7 +186,7 @@ func (e *engine) step(wall time.Time) outcome {
 	}
 	// While a reading is on its way one request stays behind, so that there is always
 	// somebody who waits for it and ends it when he gives up.
-	for e.waiting > 0 && !(e.reading && e.waiting == 1) {
+	for e.waiting > 1 || e.waiting == 1 && !e.reading {
 		l := e.nextOpen(now)
 		if l == nil {
 			break

@@ -68,13 +68,18 @@ func TestWindow(t *testing.T) {
 		add  int
 		want int
 	}{
-		{0, 3, 3}, {0.05, 1, 4}, {30, 10, 14},
+		{0, 3, 3},
+		{0.05, 1, 4},
+		{30, 10, 14},
 		{59.9, 0, 14},  // nothing leaves early
 		{60.05, 0, 14}, // a slot leaves as a whole, at the latest one slot late
 		{60.1, 0, 10},
-		{89.9, 5, 15}, {90.1, 0, 5},
-		{149.9, 0, 5}, {150.01, 0, 0},
-		{20_000, 7, 7}, {19_000, 1, 8}, // a time that goes back counts as the newest
+		{89.9, 5, 15},
+		{90.1, 0, 5},
+		{149.9, 0, 5},
+		{150.01, 0, 0},
+		{20_000, 7, 7},
+		{19_000, 1, 8}, // a time that goes back counts as the newest
 		{20_060.2, 0, 0},
 	}
 	for _, s := range steps {

@@ -538,7 +538,9 @@ func TestWritesReopenWhileReadsAreSilent(t *testing.T) {
 	bubble(t, s, Config{}, func(t *testing.T, l *Limiter) {
 		s.others("device-udf-set", 520)
 		time.Sleep(31 * time.Second)
-		pool(l, s, Read, 1, 1)
+		if _, err := pool(l, s, Read, 1, 1); err != nil {
+			t.Fatal(err)
+		}
 		if l.Status().Buckets[1].Utilisation < 0.86 {
 			t.Fatal("the writes are not full")
 		}
@@ -722,7 +724,9 @@ func TestCancelGivesTheSlotBack(t *testing.T) {
 	bubble(t, s, Config{Profile: named(t, "cautious")}, func(t *testing.T, l *Limiter) {
 		s.others(Read, 400)
 		time.Sleep(40 * time.Second)
-		pool(l, s, Read, 3, 1)
+		if _, err := pool(l, s, Read, 3, 1); err != nil {
+			t.Fatal(err)
+		}
 		p, err := l.Wait(t.Context(), Read)
 		if err != nil {
 			t.Fatal(err)

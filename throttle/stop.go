@@ -140,8 +140,10 @@ func (en *entry) space(now time.Time, limit int, window time.Duration) time.Dura
 // pauseFull closes a bucket at the cut-off.
 func (e *engine) pauseFull(now time.Time, b *bucket) {
 	b.stop.close(now, causeFull, e.cfg.PauseWait)
-	e.emit(now, Event{Kind: EventPause, Lane: b.name, Until: e.wall(b.stop.until),
-		Text: fmt.Sprintf("%s at %.0f %% of %d, %s", b.name, 100*e.utilisation(b, now), b.limit, causeFull)})
+	e.emit(now, Event{
+		Kind: EventPause, Lane: b.name, Until: e.wall(b.stop.until),
+		Text: fmt.Sprintf("%s at %.0f %% of %d, %s", b.name, 100*e.utilisation(b, now), b.limit, causeFull),
+	})
 }
 
 // reopen looks again at a bucket whose stop is over.
@@ -257,8 +259,10 @@ func (e *engine) limit(now time.Time, b *bucket, r Result) {
 	}
 	s.wait, s.gently = wait, true
 	s.close(now, causeLimited, e.jittered(wait))
-	e.emit(now, Event{Kind: EventLimited, Lane: b.name, Until: e.wall(s.until),
-		Text: fmt.Sprintf("%s are rate limited by the server, nothing is sent for %s", b.name, wait.Round(time.Second))})
+	e.emit(now, Event{
+		Kind: EventLimited, Lane: b.name, Until: e.wall(s.until),
+		Text: fmt.Sprintf("%s are rate limited by the server, nothing is sent for %s", b.name, wait.Round(time.Second)),
+	})
 }
 
 // blocks tells whether a 403 means that the address or account is blocked, and if so
@@ -273,7 +277,7 @@ func (e *engine) blocks(now time.Time, t *ticket, r Result) bool {
 		e.startBlock(now, "403 that does not come from the API")
 	case !e.limitedAt.IsZero():
 		e.startBlock(now, "403 after a 429")
-	case e.streak != "" && e.streak != name && !(e.forbidden[name] && e.forbidden[e.streak]):
+	case e.streak != "" && e.streak != name && (!e.forbidden[name] || !e.forbidden[e.streak]):
 		// If it turns out to be none, these two are just not permitted.
 		e.forbidden[name], e.forbidden[e.streak] = true, true
 		e.startBlock(now, "403 on different operations in a row")
@@ -294,8 +298,10 @@ func (e *engine) startBlock(now time.Time, why string) {
 	s.gently = true
 	s.close(now, "blocked ("+why+")", e.jittered(s.wait))
 	e.blockedTimes++
-	e.emit(now, Event{Kind: EventBlock, Until: e.wall(s.until),
-		Text: fmt.Sprintf("the server has blocked this address or account (%s), nothing is sent for %s", why, s.wait.Round(time.Second))})
+	e.emit(now, Event{
+		Kind: EventBlock, Until: e.wall(s.until),
+		Text: fmt.Sprintf("the server has blocked this address or account (%s), nothing is sent for %s", why, s.wait.Round(time.Second)),
+	})
 }
 
 // unblock opens everything again, slowly.

@@ -101,16 +101,11 @@ func (b *bench) kill(longest time.Duration, state string, args ...string) bool {
 	if err := cmd.Start(); err != nil {
 		b.t.Fatal(err)
 	}
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
-	select {
-	case <-done:
-		return false
-	case <-ctx.Done():
-		_ = cmd.Process.Kill() // it may have ended this very moment
-		<-done
-		return !cmd.ProcessState.Success()
-	}
+	// It may have ended this very moment; its state tells.
+	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
+	defer stop()
+	_ = cmd.Wait()
+	return cmd.ProcessState.ExitCode() < 0
 }
 
 func (b *bench) read(name string) []byte {

@@ -437,7 +437,7 @@ func (s *session) event(e throttle.Event) {
 	}
 	// Losing a line of history must not stop a run; a broken disk shows itself
 	// at the next item.
-	_ = s.st.store.AddEvent(context.Background(), s.rec.ID, e.At, string(e.Kind), e.Text)
+	_ = s.st.store.AddEvent(context.Background(), s.rec.ID, e.At, e.Kind, e.Text)
 }
 
 // conclude publishes what is finished, ends the run in the checkpoint and fills
