@@ -50,8 +50,8 @@ func (s *Store) migrate(ctx context.Context, steps fs.FS) error {
 		return err
 	}
 	for {
-		// At the current version this still takes and leaves the write lock: so a file or folder that cannot be written
-		// is found out now, and not after the first request.
+		// At the current version this still begins to write: so a file or folder that cannot be written is found out now,
+		// and not after the first request.
 		current, err := s.step(ctx, steps, names)
 		if err != nil || current {
 			return err
@@ -62,14 +62,16 @@ func (s *Store) migrate(ctx context.Context, steps fs.FS) error {
 // step applies the next migration, if there is one, and reports whether the schema was current. Another process may
 // have been faster, so it looks again under the lock.
 func (s *Store) step(ctx context.Context, steps fs.FS, names []string) (current bool, err error) {
-	err = s.inTx(ctx, "migrate the checkpoint", func(tx *sql.Tx) error {
+	err = s.inTx(ctx, "open the checkpoint", func(tx *sql.Tx) error {
 		have, err := s.version(ctx, tx, len(names))
 		if err != nil {
 			return err
 		}
 		if have == len(names) {
 			current = true
-			return nil
+			// SQLite opens a file that it may not write for reading, and says so at the first write only.
+			_, err := tx.ExecContext(ctx, `UPDATE runs SET id = id WHERE false`)
+			return err
 		}
 		script, err := fs.ReadFile(steps, names[have])
 		if err != nil {
