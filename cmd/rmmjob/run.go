@@ -410,7 +410,7 @@ func (s *session) dead(run string) bool {
 
 // drain sends what the run needs.
 func (s *session) drain(ctx context.Context) (runner.Summary, error) {
-	set := jobs.Settings{PageSize: s.settings.number("page_size"), PlanOnly: s.planOnly}
+	set := jobs.Settings{PageSize: s.settings.number("page_size"), PlanOnly: s.planOnly, InputHash: s.rec.InputHash}
 	cfg := runner.Config{
 		Store: s.st.store, RunID: s.rec.ID, Caller: s.conn.client, Login: s.conn.client.Login, Limiter: s.limiter,
 		Abort: s.stop.hard, Workers: s.settings.number("workers"), Grace: s.settings.duration("grace"),
