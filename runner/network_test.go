@@ -407,10 +407,10 @@ func TestNoConnection(t *testing.T) {
 	t.Run("then 503", func(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			b := newBench(t, rmmsim.Config{Devices: 50, Latency: 100 * time.Millisecond})
-			b.net.set(unplugged(b.began.Add(time.Second), b.began.Add(8*time.Second)))
-			b.faults(rmmsim.Fault{Match: rmmsim.Match{At: 8 * time.Second, For: 10 * time.Second}, Do: rmmsim.Action{Status: 503}})
+			b.net.set(unplugged(b.began.Add(time.Second), b.began.Add(1500*time.Millisecond)))
+			b.faults(rmmsim.Fault{Match: rmmsim.Match{At: 1500 * time.Millisecond, For: 10 * time.Second}, Do: rmmsim.Action{Status: 503}})
 			b.tag(0)
-			b.want(b.run(), checkpoint.RunOK)
+			b.want(b.run(workers(1)), checkpoint.RunOK)
 			if b.tagged(0) != 50 || b.net.lost == 0 {
 				t.Errorf("%d tagged, %d requests lost", b.tagged(0), b.net.lost)
 			}
