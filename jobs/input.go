@@ -98,6 +98,7 @@ func rowFaults(spec *UpdateSpec, table *Table) Errors {
 type rowReader struct {
 	spec  *UpdateSpec
 	index map[string]int // of each column that a template names
+	wants []want         // of the row at hand
 }
 
 func newRowReader(spec *UpdateSpec, table *Table) *rowReader {
@@ -145,26 +146,26 @@ func (r *rowReader) read(rec Record) (*inputRow, []rowFault) {
 	}
 	row.key = joinKey(parts)
 
-	row.fields = make([]Change, 0, len(r.spec.Set))
+	r.wants = r.wants[:0]
 	for i, s := range r.spec.Set {
-		c := Change{Field: s.Field, New: s.Value.Expand(cell), setting: i}
+		w := want{value: s.Value.Expand(cell), setting: uint16(i)} //nolint:gosec // a job has a few hundred settings at most
 		switch {
-		case c.New == ClearWord || c.New == "" && r.spec.Empty == "clear":
-			c.New, c.Clear = "", true
-		case c.New == "":
+		case w.value == ClearWord || w.value == "" && r.spec.Empty == "clear":
+			w.value, w.clear = "", true
+		case w.value == "":
 			continue
 		case s.Field == warrantyDate:
-			day, err := parseDay(c.New, r.spec.Rows.DateFormat)
+			day, err := parseDay(w.value, r.spec.Rows.DateFormat)
 			if err != nil {
 				fault(s.Value, "%s: %v", s.Field, err)
 			}
-			c.New = day
+			w.value = day
 		default:
-			if n := utf16Len(c.New); n > MaxUDFLength {
+			if n := utf16Len(w.value); n > MaxUDFLength {
 				fault(s.Value, "%s has %d characters, %d fit", s.Field, n, MaxUDFLength)
 			}
 		}
-		row.fields = append(row.fields, c)
+		r.wants = append(r.wants, w)
 	}
 	if len(faults) > 0 {
 		messages := make([]string, len(faults))
@@ -172,9 +173,11 @@ func (r *rowReader) read(rec Record) (*inputRow, []rowFault) {
 			messages[i] = f.message
 		}
 		row.class, row.reason = ClassInvalid, strings.Join(messages, "; ")
-		row.key, row.fields = "", nil
+		row.key = ""
+		return row, faults
 	}
-	return row, faults
+	row.wants = slices.Clone(r.wants)
+	return row, nil
 }
 
 // utf16Len is the number of UTF-16 units of a text.
@@ -190,10 +193,10 @@ func utf16Len(s string) int {
 // regard to case, and blanks around them are no part of them.
 func normalise(s string) string { return strings.ToLower(trimBlank(s)) }
 
-// joinKey makes one key of its parts, and splitKey the parts of a key.
+// joinKey makes one key of its parts, and splitKey n parts of a key.
 func joinKey(parts []string) string { return strings.Join(parts, "\x00") }
 
-func splitKey(key string) []string { return strings.Split(key, "\x00") }
+func splitKey(key string, n int) []string { return strings.SplitN(key, "\x00", n) }
 
 // parseDay reads a calendar day as yyyy-mm-dd or in the format that the job
 // declares. There is no guess and no time zone in it.

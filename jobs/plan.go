@@ -53,12 +53,7 @@ type Change struct {
 	New     string `json:"new"`
 	Clear   bool   `json:"clear,omitempty"`
 	Unknown bool   `json:"unknown,omitempty"` // the account did not tell the old value
-
-	setting int // index in the Set of the job
 }
-
-// equal tells whether the field has the wanted value already.
-func (c Change) equal() bool { return !c.Unknown && c.Old == c.New }
 
 // RowDetail is what the plan stores of one input row. It holds cell values and
 // is therefore as secret as the input.
@@ -84,24 +79,34 @@ type oldValue struct {
 	known bool // false: the account did not tell it
 }
 
-// inputRow is one record on its way into the plan.
+// want is the value that a row wants of one field.
+type want struct {
+	value   string // "" where the field is to be cleared
+	setting uint16 // index in the Set of the job
+	clear   bool
+}
+
+// inputRow is one record on its way into the plan. There may be a hundred
+// thousand, so what can be made from the target when it is stored is not kept.
 type inputRow struct {
 	number, line int
 	cells        []string
 	key          string // normalised match key; "" when the row is invalid
 	class        RowClass
 	reason       string
-	fields       []Change // wanted values; what was before is filled in when the target is known
+	wants        []want
 	target       *target
 }
 
 // target is one device with everything that the rows want of it.
 type target struct {
 	*device
-	itemKey string
 	rows    []*inputRow
-	changes []Change // what differs from the present values
+	changes []want // what differs from the present values
 }
+
+// has tells whether the device has the wanted value already.
+func (d *device) has(w want) bool { return d.old[w.setting].known && d.old[w.setting].text == w.value }
 
 // plan is the whole plan of an update before it is stored.
 type plan struct {
@@ -144,8 +149,9 @@ func makePlan(ctx context.Context, job *Job, hash string, devices iter.Seq2[Elem
 		return nil, err
 	}
 	p.resolve(wanted)
+	first := make([]*inputRow, len(job.Update.Set))
 	for _, t := range p.targets {
-		p.merge(t)
+		p.merge(t, first)
 	}
 	for _, row := range p.rows {
 		p.counts[row.class]++
@@ -215,7 +221,7 @@ func (p *plan) resolve(wanted map[string][]*device) {
 		case 1:
 			t := byUID[found[0].uid]
 			if t == nil {
-				t = &target{device: found[0], itemKey: "apply/" + p.job.Update.Operation.Name + "/" + found[0].uid}
+				t = &target{device: found[0]}
 				byUID[t.uid] = t
 				p.targets = append(p.targets, t)
 			}
@@ -228,10 +234,10 @@ func (p *plan) resolve(wanted map[string][]*device) {
 }
 
 func (p *plan) describeKey(key string) string {
-	values := splitKey(key)
-	parts := make([]string, len(values))
-	for i, v := range values {
-		parts[i] = fmt.Sprintf("%s %q", p.job.Update.Match[i].Field, clip(v, 60))
+	match := p.job.Update.Match
+	parts := splitKey(key, len(match))
+	for i, v := range parts {
+		parts[i] = fmt.Sprintf("%s %q", match[i].Field, clip(v, 60))
 	}
 	return strings.Join(parts, " and ")
 }
@@ -249,24 +255,23 @@ func describeAmbiguity(key string, found []*device) string {
 }
 
 // merge brings the rows of one target together. Rows that fill different fields
-// make one request; rows that disagree are all held back.
-func (p *plan) merge(t *target) {
-	first := map[int]*inputRow{} // by setting: the row that was the first to want something
-	wanted := map[int]string{}
+// make one request; rows that disagree are all held back. It uses first, which
+// has a place for each setting of the job.
+func (p *plan) merge(t *target, first []*inputRow) {
+	clear(first)
 	conflict := ""
 	for _, row := range t.rows {
-		for i := range row.fields {
-			c := &row.fields[i]
-			c.Old, c.Unknown = t.old[c.setting].text, !t.old[c.setting].known
-			by, twice := first[c.setting]
+		for _, w := range row.wants {
+			by := first[w.setting]
 			switch {
-			case !twice:
-				first[c.setting], wanted[c.setting] = row, c.New
-				if !c.equal() {
-					t.changes = append(t.changes, *c)
+			case by == nil:
+				first[w.setting] = row
+				if !t.has(w) {
+					t.changes = append(t.changes, w)
 				}
-			case wanted[c.setting] != c.New && conflict == "":
-				conflict = fmt.Sprintf("lines %d and %d disagree on %s for device %s", by.line, row.line, c.Field, t.uid)
+			case by.valueOf(w.setting) != w.value && conflict == "":
+				conflict = fmt.Sprintf("lines %d and %d disagree on %s for device %s",
+					by.line, row.line, p.job.Update.Set[w.setting].Field, t.uid)
 			}
 		}
 	}
@@ -280,20 +285,25 @@ func (p *plan) merge(t *target) {
 		return
 	}
 	p.writes++
-	for _, c := range t.changes {
-		if c.Clear {
+	for _, w := range t.changes {
+		if w.clear {
 			p.clears++
 		}
 	}
 }
 
+// valueOf is the value that the row wants of a field that it sets.
+func (r *inputRow) valueOf(setting uint16) string {
+	return r.wants[slices.IndexFunc(r.wants, func(w want) bool { return w.setting == setting })].value
+}
+
 // goodClass is the class of a row that is not held back.
 func (r *inputRow) goodClass() RowClass {
 	class := ClassUnchanged
-	for _, c := range r.fields {
+	for _, w := range r.wants {
 		switch {
-		case c.equal():
-		case c.Clear:
+		case r.target.has(w):
+		case w.clear:
 			return ClassClear
 		default:
 			class = ClassChange
@@ -328,37 +338,41 @@ func (p *plan) items() iter.Seq[Item] {
 	}
 }
 
+// itemKey is the key of the item of a target.
+func (p *plan) itemKey(t *target) string { return "apply/" + p.job.Update.Operation.Name + "/" + t.uid }
+
 // write is the one request for a target.
 func (p *plan) write(t *target) Item {
 	if len(t.changes) == 0 {
-		return Item{Key: t.itemKey, Birth: Unchanged}
+		return Item{Key: p.itemKey(t), Birth: Unchanged}
 	}
 	return Item{
-		Key: t.itemKey,
+		Key: p.itemKey(t),
 		Request: rmm.Request{
 			Op:   p.job.Update.Operation.Name,
 			Path: map[string]string{"deviceUid": t.uid},
-			Body: writeBody(t.changes),
+			Body: writeBody(p.job.Update.Set, t.changes),
 		},
 	}
 }
 
 // writeBody is the body of a write, its fields in the order of the job: UDFs are
 // cleared by an empty text, a warranty date only by null.
-func writeBody(changes []Change) json.RawMessage {
-	changes = slices.SortedFunc(slices.Values(changes), func(a, b Change) int { return cmp.Compare(a.setting, b.setting) })
+func writeBody(set []Setting, changes []want) json.RawMessage {
+	changes = slices.SortedFunc(slices.Values(changes), func(a, b want) int { return cmp.Compare(a.setting, b.setting) })
 	b := []byte{'{'}
-	for i, c := range changes {
+	for i, w := range changes {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = strconv.AppendQuote(b, c.Field)
+		field := set[w.setting].Field
+		b = strconv.AppendQuote(b, field)
 		b = append(b, ':')
-		if c.Clear && c.Field == warrantyDate {
+		if w.clear && field == warrantyDate {
 			b = append(b, "null"...)
 			continue
 		}
-		text, _ := json.Marshal(c.New) // a string cannot fail
+		text, _ := json.Marshal(w.value) // a string cannot fail
 		b = append(b, text...)
 	}
 	return append(b, '}')
@@ -373,12 +387,12 @@ func (p *plan) planRows() iter.Seq[Row] {
 		for _, row := range p.rows {
 			r := Row{
 				Number: row.number, Class: row.class, ItemKey: heldKey(row),
-				Detail: RowDetail{Line: row.line, Cells: row.cells, Changes: row.fields, Reason: row.reason},
+				Detail: RowDetail{Line: row.line, Cells: row.cells, Reason: row.reason, Changes: p.changes(row)},
 			}
 			if t := row.target; t != nil {
 				r.Detail.UID, r.Detail.Hostname, r.Detail.Site = t.uid, t.hostname, t.siteName
 				if !row.class.Held() {
-					r.ItemKey = t.itemKey
+					r.ItemKey = p.itemKey(t)
 				}
 			}
 			if !yield(r) {
@@ -386,4 +400,18 @@ func (p *plan) planRows() iter.Seq[Row] {
 			}
 		}
 	}
+}
+
+// changes are what a row asks for, beside what was before.
+func (p *plan) changes(row *inputRow) []Change {
+	changes := make([]Change, 0, len(row.wants))
+	for _, w := range row.wants {
+		c := Change{Field: p.job.Update.Set[w.setting].Field, New: w.value, Clear: w.clear, Unknown: true}
+		if row.target != nil {
+			old := row.target.old[w.setting]
+			c.Old, c.Unknown = old.text, !old.known
+		}
+		changes = append(changes, c)
+	}
+	return changes
 }
