@@ -50,11 +50,11 @@ func (b *bucket) take(now time.Time, limit, count, mine int, seed bool) {
 
 // local returns the local count of a bucket. On a legacy account the read bucket holds
 // the writes as well.
-func (e *engine) local(b *bucket, now time.Time) int {
+func (e *Core) local(b *bucket, now time.Time) int {
 	return e.mine(b, now) + b.seed.at(now)
 }
 
-func (e *engine) mine(b *bucket, now time.Time) int {
+func (e *Core) mine(b *bucket, now time.Time) int {
 	n := b.mine(now)
 	if e.legacy && b == e.read.bucket {
 		n += e.write.mine(now)
@@ -64,6 +64,6 @@ func (e *engine) mine(b *bucket, now time.Time) int {
 
 // utilisation returns the share of a bucket that is in use as far as is known: the one of
 // the last calibration, or the local one where that has grown beyond it.
-func (e *engine) utilisation(b *bucket, now time.Time) float64 {
+func (e *Core) utilisation(b *bucket, now time.Time) float64 {
 	return max(b.stored, float64(e.local(b, now))/float64(b.limit))
 }

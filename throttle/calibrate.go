@@ -62,13 +62,13 @@ type track struct {
 }
 
 // drift returns how far the local utilisation is from what the server reported last.
-func (t *track) drift(e *engine, now time.Time) float64 {
+func (t *track) drift(e *Core, now time.Time) float64 {
 	return math.Abs(float64(t.reported-e.local(t.bucket, now))) / float64(t.limit)
 }
 
 // load returns the delay that a track has now, the highest over its buckets, and whether
 // all of them are below the onset.
-func (p reference) load(e *engine, t *track, now time.Time) (delay time.Duration, quiet bool) {
+func (p reference) load(e *Core, t *track, now time.Time) (delay time.Duration, quiet bool) {
 	quiet = true
 	for _, b := range e.bucketsOf(t) {
 		space, full := p.room(e, b, now)
@@ -78,11 +78,11 @@ func (p reference) load(e *engine, t *track, now time.Time) (delay time.Duration
 	return delay, quiet
 }
 
-func (p reference) confidence(e *engine, t *track, now time.Time) float64 {
+func (p reference) confidence(e *Core, t *track, now time.Time) float64 {
 	return min(1, float64(e.mine(t.bucket, now))/float64(p.ConfidenceCount))
 }
 
-func (p reference) due(e *engine, t *track, now time.Time) (time.Time, string) {
+func (p reference) due(e *Core, t *track, now time.Time) (time.Time, string) {
 	confidence := p.confidence(e, t, now)
 	delay, quiet := p.load(e, t, now)
 	factor := 1.0
@@ -120,7 +120,7 @@ func (p reference) due(e *engine, t *track, now time.Time) (time.Time, string) {
 	return now, fmt.Sprintf("%d own requests", needed)
 }
 
-func (p reference) learn(e *engine, t *track, now time.Time) {
+func (p reference) learn(e *Core, t *track, now time.Time) {
 	if _, quiet := p.load(e, t, now); quiet && t.drift(e, now) < p.DriftThreshold && p.confidence(e, t, now) == 1 {
 		t.stable++
 	} else {
@@ -130,7 +130,7 @@ func (p reference) learn(e *engine, t *track, now time.Time) {
 
 // wantReading tells whether a reading must be asked for now: because the gate stays
 // closed without one, or because one is due.
-func (e *engine) wantReading(now time.Time) bool {
+func (e *Core) wantReading(now time.Time) bool {
 	if e.reading || e.waiting == 0 {
 		return false
 	}
@@ -154,14 +154,14 @@ func (e *engine) wantReading(now time.Time) bool {
 
 // silent tells whether even a reading, which is a read, would make things worse. Then the
 // writes must do without.
-func (e *engine) silent(now time.Time) bool {
+func (e *Core) silent(now time.Time) bool {
 	s := &e.read.stop
 	return s.cause == causeLimited && now.Before(s.until)
 }
 
 // goOnUnread does without a reading that should have come first. After a gap that means a
 // slow beginning, because what was known before it is worth nothing.
-func (e *engine) goOnUnread() {
+func (e *Core) goOnUnread() {
 	if e.stale != "" && e.started {
 		e.read.entry.begin()
 		e.write.entry.begin()
@@ -171,7 +171,7 @@ func (e *engine) goOnUnread() {
 
 // nextDue returns when the next reading that nobody waits for may be sent: it is due on a
 // track that is in use, and takes its turn among the reads.
-func (e *engine) nextDue(now time.Time) (at time.Time, ok bool) {
+func (e *Core) nextDue(now time.Time) (at time.Time, ok bool) {
 	if e.read.stop.cause != "" {
 		return time.Time{}, false
 	}
@@ -198,7 +198,7 @@ func (e *engine) nextDue(now time.Time) (at time.Time, ok bool) {
 }
 
 // beginReading counts a reading that is being sent, as the read that it is.
-func (e *engine) beginReading(wall time.Time) {
+func (e *Core) beginReading(wall time.Time) {
 	now := e.tick(wall)
 	e.reading, e.asked = true, now
 	e.read.inFlight++
@@ -211,9 +211,13 @@ func (e *engine) beginReading(wall time.Time) {
 	}
 }
 
+// EndReading takes in the reading that a Step has asked for, or the error that came instead
+// of one, which may be a *ProbeError.
+func (e *Core) EndReading(wall time.Time, r Reading, err error) { e.endReading(wall, r, err, false) }
+
 // endReading takes in what came of a reading. An abandoned one was ended by us, because
 // nobody waited any longer, which says nothing about the server.
-func (e *engine) endReading(wall time.Time, r Reading, err error, abandoned bool) {
+func (e *Core) endReading(wall time.Time, r Reading, err error, abandoned bool) {
 	now := e.tick(wall)
 	e.reading = false
 	e.read.inFlight--
@@ -236,7 +240,7 @@ func (e *engine) endReading(wall time.Time, r Reading, err error, abandoned bool
 }
 
 // take stores a reading, then looks again at everything that waited for one.
-func (e *engine) take(now time.Time, r Reading) {
+func (e *Core) take(now time.Time, r Reading) {
 	e.failed, e.calibrations = 0, e.calibrations+1
 	if e.asked.After(e.limitedAt) {
 		e.answered()
@@ -278,7 +282,7 @@ func (e *engine) take(now time.Time, r Reading) {
 }
 
 // adopt takes over window, limits and cut-off as far as they make sense.
-func (e *engine) adopt(now time.Time, r Reading) {
+func (e *Core) adopt(now time.Time, r Reading) {
 	if r.Window >= time.Second && r.Window <= time.Hour && r.Window != e.window {
 		e.window = r.Window
 		for _, b := range e.all {
@@ -294,7 +298,7 @@ func (e *engine) adopt(now time.Time, r Reading) {
 
 // operation returns the bucket of a write operation, which is new if the server has not
 // named it before.
-func (e *engine) operation(now time.Time, name string, limit int) (b *bucket, isNew bool) {
+func (e *Core) operation(now time.Time, name string, limit int) (b *bucket, isNew bool) {
 	if b = e.byName[name]; b != nil {
 		return b, false
 	}
@@ -311,7 +315,7 @@ func (e *engine) operation(now time.Time, name string, limit int) (b *bucket, is
 
 // lost keeps the local state after a reading that brought none: r is what the server
 // answered, if that is known. A stop that waited for the reading waits again.
-func (e *engine) lost(now time.Time, r Result, known bool, err error) {
+func (e *Core) lost(now time.Time, r Result, known bool, err error) {
 	if e.failed++; e.failed == 1 {
 		e.emit(now, Event{Kind: EventWarning, Text: fmt.Sprintf("the request rate could not be read, own counts must do until it can: %v", err)})
 	}

@@ -18,7 +18,7 @@
 // mean in the PowerShell modules for this API, or own values on top of one of them.
 // Limits, window and operation names always come from the server.
 //
-// The package is in two layers. The engine is arithmetic: every method takes the time as
+// The package is in two layers. The [Core] is arithmetic: every method takes the time as
 // an argument, there is no goroutine, lock or clock in it. The Limiter adds the lock, the
 // timer, the context and the wall clock around it.
 package throttle

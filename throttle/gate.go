@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// pacing is a model of how fast a bucket may be used. The engine counts, queues, stops
+// pacing is a model of how fast a bucket may be used. The core counts, queues, stops
 // and calibrates; a model only answers these three questions. Profiles choose the model.
 type pacing interface {
 	// room returns the least space between two requests that touch b, or full if
 	// requests that touch b must pause now.
-	room(e *engine, b *bucket, now time.Time) (space time.Duration, full bool)
+	room(e *Core, b *bucket, now time.Time) (space time.Duration, full bool)
 	// due returns when the next reading for a track is due, and why then.
-	due(e *engine, t *track, now time.Time) (at time.Time, why string)
+	due(e *Core, t *track, now time.Time) (at time.Time, why string)
 	// learn takes in a reading that the buckets of the track have already stored.
-	learn(e *engine, t *track, now time.Time)
+	learn(e *Core, t *track, now time.Time)
 }
 
 // reference is the pacing of the profiles aggressive, medium and cautious: a delay that
 // grows with the utilisation.
 type reference struct{ Profile }
 
-func (p reference) room(e *engine, b *bucket, now time.Time) (time.Duration, bool) {
+func (p reference) room(e *Core, b *bucket, now time.Time) (time.Duration, bool) {
 	u := e.utilisation(b, now)
 	// The share at which requests pause stays above zero even if the server should report
 	// a very low cut-off, or nothing would ever be sent.
@@ -45,12 +45,12 @@ type lane struct {
 	name  string
 	write bool
 	op    *bucket // nil for reads and for operations that the server does not list
-	queue []*ticket
+	queue []*Ticket
 	last  time.Time
 }
 
-// ticket is one request that waits in a lane, then one that is in flight.
-type ticket struct {
+// Ticket is one request that waits in a lane, then one that is in flight.
+type Ticket struct {
 	lane    *lane
 	seq     uint64
 	granted bool
@@ -65,7 +65,7 @@ type ticket struct {
 }
 
 // touched returns the buckets that a request of l touches; the second may be nil.
-func (e *engine) touched(l *lane) (*bucket, *bucket) {
+func (e *Core) touched(l *lane) (*bucket, *bucket) {
 	if !l.write || e.legacy {
 		return e.read.bucket, nil
 	}
@@ -83,7 +83,7 @@ type decision struct {
 func (d decision) open(now time.Time) bool { return !d.at.IsZero() && !now.Before(d.at) }
 
 // decide changes nothing.
-func (e *engine) decide(now time.Time, l *lane) decision {
+func (e *Core) decide(now time.Time, l *lane) decision {
 	if e.block.cause != "" {
 		return decision{paused: &e.block}
 	}
@@ -124,18 +124,24 @@ func (d *decision) after(last time.Time, space time.Duration) {
 	}
 }
 
-// enqueue puts a request at the end of its lane.
-func (e *engine) enqueue(wall time.Time, name string) *ticket {
+// Lane returns the lane of the request.
+func (t *Ticket) Lane() string { return t.lane.name }
+
+// Err returns why the request was refused, nil if it was not.
+func (t *Ticket) Err() error { return t.err }
+
+// Enqueue puts a request at the end of its lane.
+func (e *Core) Enqueue(wall time.Time, name string) *Ticket {
 	e.tick(wall)
 	l := e.laneOf(name)
 	e.seq++
-	t := &ticket{lane: l, seq: e.seq}
+	t := &Ticket{lane: l, seq: e.seq}
 	l.queue = append(l.queue, t)
 	e.waiting++
 	return t
 }
 
-func (e *engine) laneOf(name string) *lane {
+func (e *Core) laneOf(name string) *lane {
 	if l := e.lanes[name]; l != nil {
 		return l
 	}
@@ -147,7 +153,7 @@ func (e *engine) laneOf(name string) *lane {
 
 // nextOpen returns the lane whose oldest request may be sent now and came first, or nil.
 // A pause that has become necessary begins here, when somebody wants to send.
-func (e *engine) nextOpen(now time.Time) *lane {
+func (e *Core) nextOpen(now time.Time) *lane {
 	var best *lane
 	for _, l := range e.order {
 		if len(l.queue) == 0 {
@@ -166,7 +172,7 @@ func (e *engine) nextOpen(now time.Time) *lane {
 }
 
 // grant sends the oldest request of a lane.
-func (e *engine) grant(now time.Time, l *lane) *ticket {
+func (e *Core) grant(now time.Time, l *lane) *Ticket {
 	d := e.decide(now, l)
 	t := l.queue[0]
 	l.queue[0] = nil
@@ -194,7 +200,7 @@ func (e *engine) grant(now time.Time, l *lane) *ticket {
 
 // book enters a request that is being sent into its buckets. Own writes are counted in
 // the write bucket on legacy accounts too, so that nothing moves when one is recognised.
-func (e *engine) book(now time.Time, t *ticket) {
+func (e *Core) book(now time.Time, t *Ticket) {
 	t.before = [3]time.Time{t.main.last, {}, t.lane.last}
 	t.main.last, t.lane.last = now, now
 	e.counted(t).inFlight++
@@ -208,7 +214,7 @@ func (e *engine) book(now time.Time, t *ticket) {
 }
 
 // counted returns the bucket that holds the count of a request.
-func (e *engine) counted(t *ticket) *bucket {
+func (e *Core) counted(t *Ticket) *bucket {
 	if t.lane.write {
 		return e.write.bucket
 	}
@@ -217,7 +223,7 @@ func (e *engine) counted(t *ticket) *bucket {
 
 // unbook takes a request out of flight. If it never reached the server, its slot is free
 // again at once, unless a later request has been paced after it.
-func (e *engine) unbook(now time.Time, t *ticket, reached bool) {
+func (e *Core) unbook(now time.Time, t *Ticket, reached bool) {
 	t.ended = true
 	for _, b := range []*bucket{e.counted(t), t.op} {
 		if b == nil {
@@ -244,7 +250,7 @@ func (e *engine) unbook(now time.Time, t *ticket, reached bool) {
 }
 
 // tried tells the buckets that t tried after a stop how it went.
-func (e *engine) tried(now time.Time, t *ticket, good bool) {
+func (e *Core) tried(now time.Time, t *Ticket, good bool) {
 	if !t.first {
 		return
 	}
@@ -254,8 +260,8 @@ func (e *engine) tried(now time.Time, t *ticket, good bool) {
 	}
 }
 
-// cancel withdraws a request that waits or that was granted and not sent after all.
-func (e *engine) cancel(wall time.Time, t *ticket) {
+// Cancel withdraws a request that waits or that was granted and not sent after all.
+func (e *Core) Cancel(wall time.Time, t *Ticket) {
 	now := e.tick(wall)
 	switch {
 	case t.ended:

@@ -15,7 +15,7 @@ const (
 // findLegacy looks for the signs of a legacy account in a reading: no write fields, or
 // own writes that show in the read counter and not in the write counter. Once found, an
 // account stays legacy, which is never too fast.
-func (e *engine) findLegacy(now time.Time, r Reading) {
+func (e *Core) findLegacy(now time.Time, r Reading) {
 	if e.cfg.Legacy != LegacyAuto || e.legacy {
 		return
 	}
@@ -30,13 +30,13 @@ func (e *engine) findLegacy(now time.Time, r Reading) {
 	}
 }
 
-func (e *engine) becomeLegacy(now time.Time, why string) {
+func (e *Core) becomeLegacy(now time.Time, why string) {
 	e.legacy = true
 	e.emit(now, Event{Kind: EventLegacy, Text: "this is a legacy account with one limit for reads and writes together: " + why})
 }
 
 // trackOf returns the track that a lane is paced and calibrated by.
-func (e *engine) trackOf(l *lane) *track {
+func (e *Core) trackOf(l *lane) *track {
 	if !l.write || e.legacy {
 		return e.read
 	}
@@ -44,7 +44,7 @@ func (e *engine) trackOf(l *lane) *track {
 }
 
 // bucketsOf returns the buckets that matter to a track.
-func (e *engine) bucketsOf(t *track) []*bucket {
+func (e *Core) bucketsOf(t *track) []*bucket {
 	if t == e.read {
 		return e.all[:1]
 	}

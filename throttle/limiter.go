@@ -43,7 +43,7 @@ type Limiter struct {
 	clock func() time.Time // the wall clock; replaced where a test turns it
 
 	mu         sync.Mutex
-	core       *engine
+	core       *Core
 	timer      *time.Timer
 	armed      time.Time // when the timer fires, by the wall clock
 	stopProbe  context.CancelFunc
@@ -53,11 +53,20 @@ type Limiter struct {
 
 // New checks the configuration. Nothing is sent before [Limiter.Start] or [Limiter.Wait].
 func New(cfg Config) (*Limiter, error) {
-	if err := cfg.Profile.Validate(); err != nil {
-		return nil, err
-	}
 	if cfg.Probe == nil {
 		return nil, errors.New("throttle: Config.Probe is missing")
+	}
+	core, err := NewCore(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Limiter{probe: cfg.Probe, event: cfg.Event, clock: time.Now, core: core}, nil
+}
+
+// complete checks the values and fills in those that are left out.
+func (cfg *Config) complete() error {
+	if err := cfg.Profile.Validate(); err != nil {
+		return err
 	}
 	for _, w := range []struct {
 		name        string
@@ -73,7 +82,7 @@ func New(cfg Config) (*Limiter, error) {
 			*w.value = w.normal
 		}
 		if *w.value < 0 || *w.value > w.max {
-			return nil, fmt.Errorf("throttle: %s must be above 0 and at most %s", w.name, w.max)
+			return fmt.Errorf("throttle: %s must be above 0 and at most %s", w.name, w.max)
 		}
 	}
 	switch cfg.Legacy {
@@ -81,9 +90,9 @@ func New(cfg Config) (*Limiter, error) {
 		cfg.Legacy = LegacyAuto
 	case LegacyAuto, LegacyOn, LegacyOff:
 	default:
-		return nil, fmt.Errorf("throttle: legacy must be auto, on or off, not %q", cfg.Legacy)
+		return fmt.Errorf("throttle: legacy must be auto, on or off, not %q", cfg.Legacy)
 	}
-	return &Limiter{probe: cfg.Probe, event: cfg.Event, clock: time.Now, core: newEngine(cfg)}, nil
+	return nil
 }
 
 // Start takes the first reading, from which limits, window and operations are known. If
@@ -117,7 +126,7 @@ func (l *Limiter) Wait(ctx context.Context, lane string) (*Permit, error) {
 		return nil, err
 	}
 	l.mu.Lock()
-	t := l.core.enqueue(l.clock(), lane)
+	t := l.core.Enqueue(l.clock(), lane)
 	t.ready = make(chan struct{})
 	l.advance()
 	l.mu.Unlock()
@@ -132,7 +141,7 @@ func (l *Limiter) Wait(ctx context.Context, lane string) (*Permit, error) {
 	err := t.err
 	if !t.granted && err == nil {
 		err = ctx.Err()
-		l.core.cancel(l.clock(), t)
+		l.core.Cancel(l.clock(), t)
 		l.advance()
 	}
 	var last chan struct{}
@@ -168,7 +177,7 @@ func (l *Limiter) SetProfile(p Profile) error {
 func (l *Limiter) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.core.status(l.clock())
+	return l.core.Status(l.clock())
 }
 
 // Held returns for how long requests were held by pauses and delays: for reads and for
@@ -184,7 +193,7 @@ func (l *Limiter) Held() time.Duration {
 // Permit is the right to send one request.
 type Permit struct {
 	limiter *Limiter
-	ticket  *ticket
+	ticket  *Ticket
 }
 
 // Cancel gives the permit back: the request was not sent and will not be. It does
@@ -192,7 +201,7 @@ type Permit struct {
 func (p *Permit) Cancel() {
 	l := p.limiter
 	l.mu.Lock()
-	l.core.cancel(l.clock(), p.ticket)
+	l.core.Cancel(l.clock(), p.ticket)
 	l.advance()
 	l.mu.Unlock()
 	l.deliver()
@@ -203,30 +212,30 @@ func (p *Permit) Cancel() {
 func (p *Permit) Done(r Result) Verdict {
 	l := p.limiter
 	l.mu.Lock()
-	v := l.core.done(l.clock(), p.ticket, r)
+	v := l.core.Done(l.clock(), p.ticket, r)
 	l.advance()
 	l.mu.Unlock()
 	l.deliver()
 	return v
 }
 
-// advance lets the engine decide and carries it out. The caller holds the lock and calls
+// advance lets the core decide and carries it out. The caller holds the lock and calls
 // deliver after it.
 func (l *Limiter) advance() {
-	out := l.core.step(l.clock())
-	for _, t := range out.granted {
+	out := l.core.Step(l.clock())
+	for _, t := range out.Granted {
 		close(t.ready)
 	}
-	for _, t := range out.refused {
+	for _, t := range out.Refused {
 		close(t.ready)
 	}
-	if out.probe {
+	if out.Probe {
 		l.startProbe()
 	}
-	l.arm(out.wake)
+	l.arm(out.Wake)
 }
 
-// arm sets the one timer, which does what every call does: let the engine decide.
+// arm sets the one timer, which does what every call does: let the core decide.
 func (l *Limiter) arm(wake time.Time) {
 	if wake.Equal(l.armed) {
 		return

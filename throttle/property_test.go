@@ -66,32 +66,32 @@ func TestPropertyQueueAndCount(t *testing.T) {
 		e := testEngine(t, rapid.SampledFrom([]string{"aggressive", "medium", "cautious"}).Draw(rt, "profile"))
 		now := at(0)
 		last := map[string]uint64{}
-		var waiting, flying []*ticket
+		var waiting, flying []*Ticket
 		var answered []time.Time // of reads
 		var step func()
 		step = func() {
-			out := e.step(now)
-			for _, tk := range out.granted {
+			out := e.Step(now)
+			for _, tk := range out.Granted {
 				if tk.seq < last[tk.lane.name] {
 					rt.Fatalf("%v: request %d was let through after %d", tk.lane, tk.seq, last[tk.lane.name])
 				}
 				last[tk.lane.name] = tk.seq
 				flying = append(flying, tk)
 			}
-			if out.probe {
+			if out.Probe {
 				e.endReading(now, modern(0), nil, false)
 				answered = append(answered, now)
 				step()
 			}
 		}
-		take := func(from *[]*ticket, name string) *ticket {
+		take := func(from *[]*Ticket, name string) *Ticket {
 			i := rapid.IntRange(0, len(*from)-1).Draw(rt, name)
 			tk := (*from)[i]
 			*from = append((*from)[:i:i], (*from)[i+1:]...)
 			return tk
 		}
-		settle := func(tk *ticket, r Result) {
-			e.done(now, tk, r)
+		settle := func(tk *Ticket, r Result) {
+			e.Done(now, tk, r)
 			if r.Status != 0 && tk.lane.name == Read {
 				answered = append(answered, now)
 			}
@@ -100,7 +100,7 @@ func TestPropertyQueueAndCount(t *testing.T) {
 			switch rapid.IntRange(0, 5).Draw(rt, "what") {
 			case 0, 1:
 				for range rapid.IntRange(1, 20).Draw(rt, "arrivals") {
-					waiting = append(waiting, e.enqueue(now, rapid.SampledFrom(lanes).Draw(rt, "lane")))
+					waiting = append(waiting, e.Enqueue(now, rapid.SampledFrom(lanes).Draw(rt, "lane")))
 				}
 			case 2:
 				now = now.Add(time.Duration(rapid.IntRange(0, 9000).Draw(rt, "ms")) * time.Millisecond)
@@ -108,7 +108,7 @@ func TestPropertyQueueAndCount(t *testing.T) {
 				if len(waiting) > 0 {
 					tk := take(&waiting, "who leaves")
 					if !tk.granted {
-						e.cancel(now, tk)
+						e.Cancel(now, tk)
 					}
 				}
 			default:
@@ -147,7 +147,7 @@ func TestPropertyQueueAndCount(t *testing.T) {
 			step()
 		}
 		for _, tk := range flying {
-			e.cancel(now, tk)
+			e.Cancel(now, tk)
 		}
 		for _, b := range e.all {
 			if b.inFlight != 0 {

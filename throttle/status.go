@@ -134,8 +134,8 @@ func (p *Point) join(q Point) {
 	p.Blocked += q.Blocked
 }
 
-// status describes the engine as it is.
-func (e *engine) status(wall time.Time) Status {
+// Status returns a snapshot.
+func (e *Core) Status(wall time.Time) Status {
 	now := e.tick(wall)
 	s := Status{
 		At: e.wall(now), Profile: e.profile.Name, Model: "modern", Window: e.window, CutOff: e.cutOff,
@@ -170,7 +170,7 @@ func (e *engine) status(wall time.Time) Status {
 	return s
 }
 
-func (e *engine) bucketStatus(now time.Time, b *bucket) BucketStatus {
+func (e *Core) bucketStatus(now time.Time, b *bucket) BucketStatus {
 	space, _ := e.pacing.room(e, b, now)
 	s := BucketStatus{
 		Name: b.name, Limit: b.limit, Own: e.mine(b, now), Others: b.others, Reported: b.reported,

@@ -138,7 +138,7 @@ func (en *entry) space(now time.Time, limit int, window time.Duration) time.Dura
 }
 
 // pauseFull closes a bucket at the cut-off.
-func (e *engine) pauseFull(now time.Time, b *bucket) {
+func (e *Core) pauseFull(now time.Time, b *bucket) {
 	b.stop.close(now, causeFull, e.cfg.PauseWait)
 	e.emit(now, Event{
 		Kind: EventPause, Lane: b.name, Until: e.wall(b.stop.until),
@@ -147,7 +147,7 @@ func (e *engine) pauseFull(now time.Time, b *bucket) {
 }
 
 // reopen looks again at a bucket whose stop is over.
-func (e *engine) reopen(now time.Time, b *bucket) {
+func (e *Core) reopen(now time.Time, b *bucket) {
 	if _, full := e.pacing.room(e, b, now); full {
 		b.stop.close(now, causeFull, e.cfg.PauseWait)
 		return
@@ -161,7 +161,7 @@ func (e *engine) reopen(now time.Time, b *bucket) {
 
 // reopenUnread does it without a reading. What the last one said is void once everything
 // that it counted has left the window.
-func (e *engine) reopenUnread(now time.Time, b *bucket) {
+func (e *Core) reopenUnread(now time.Time, b *bucket) {
 	if now.Sub(b.storedAt) >= e.window {
 		b.stored = 0
 	}
@@ -170,12 +170,12 @@ func (e *engine) reopenUnread(now time.Time, b *bucket) {
 
 // jittered makes a wait up to 2 % longer, so that several programs that were stopped
 // together do not come back together.
-func (e *engine) jittered(wait time.Duration) time.Duration {
+func (e *Core) jittered(wait time.Duration) time.Duration {
 	return wait + time.Duration(float64(wait)*0.02*e.jitter())
 }
 
-// done takes in the answer to a request.
-func (e *engine) done(wall time.Time, t *ticket, r Result) Verdict {
+// Done takes in the answer to a request.
+func (e *Core) Done(wall time.Time, t *Ticket, r Result) Verdict {
 	now := e.tick(wall)
 	if t.ended {
 		return Verdict{}
@@ -192,7 +192,7 @@ func (e *engine) done(wall time.Time, t *ticket, r Result) Verdict {
 	return v
 }
 
-func (e *engine) judge(now time.Time, t *ticket, r Result) Verdict {
+func (e *Core) judge(now time.Time, t *Ticket, r Result) Verdict {
 	point := e.line.point(now)
 	switch {
 	case r.Status == 429:
@@ -218,11 +218,11 @@ func (e *engine) judge(now time.Time, t *ticket, r Result) Verdict {
 }
 
 // answered forgets the refusals that would make the next 403 look like a block.
-func (e *engine) answered() { e.streak, e.limitedAt = "", time.Time{} }
+func (e *Core) answered() { e.streak, e.limitedAt = "", time.Time{} }
 
 // guilty returns the bucket that a 429 is about: that of the operation if it is the
 // fuller one and the write bucket has room, else the whole track.
-func (e *engine) guilty(now time.Time, t *ticket) *bucket {
+func (e *Core) guilty(now time.Time, t *Ticket) *bucket {
 	if e.legacy {
 		return e.read.bucket // also if the account was not known as one when t was sent
 	}
@@ -240,7 +240,7 @@ func (e *engine) guilty(now time.Time, t *ticket) *bucket {
 }
 
 // limit closes a bucket after a 429.
-func (e *engine) limit(now time.Time, b *bucket, r Result) {
+func (e *Core) limit(now time.Time, b *bucket, r Result) {
 	s := &b.stop
 	wait := e.cfg.RateLimitWait
 	asked := min(max(r.RetryAfter, time.Second), 24*time.Hour)
@@ -267,7 +267,7 @@ func (e *engine) limit(now time.Time, b *bucket, r Result) {
 
 // blocks tells whether a 403 means that the address or account is blocked, and if so
 // closes everything.
-func (e *engine) blocks(now time.Time, t *ticket, r Result) bool {
+func (e *Core) blocks(now time.Time, t *Ticket, r Result) bool {
 	if e.block.cause != "" || t.at.Before(e.block.since) {
 		return true // sent before the block was seen
 	}
@@ -288,7 +288,7 @@ func (e *engine) blocks(now time.Time, t *ticket, r Result) bool {
 }
 
 // startBlock closes everything until one probe has been answered.
-func (e *engine) startBlock(now time.Time, why string) {
+func (e *Core) startBlock(now time.Time, why string) {
 	s := &e.block
 	if s.again(now, e.cfg.BlockWait) {
 		s.longer(max(maxBlockWait, e.cfg.BlockWait))
@@ -305,7 +305,7 @@ func (e *engine) startBlock(now time.Time, why string) {
 }
 
 // unblock opens everything again, slowly.
-func (e *engine) unblock(now time.Time) {
+func (e *Core) unblock(now time.Time) {
 	e.block.open(now)
 	e.read.entry.begin()
 	e.write.entry.begin()

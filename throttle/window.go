@@ -9,7 +9,7 @@ const slots = 600
 // It keeps a count for each slot and not the requests, so its size never changes. A
 // request may stay up to one slot too long, never too short: the count is an upper bound.
 //
-// It is written for times that never go back; the engine sees to that.
+// It is written for times that never go back; the Core sees to that.
 type window struct {
 	length time.Duration
 	head   int64 // number of the newest slot, counted from the epoch

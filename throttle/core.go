@@ -5,16 +5,18 @@ import (
 	"time"
 )
 
-// engine is the arithmetic of the throttle. Its methods take the wall clock as their
-// first argument; between two calls nothing happens. It is not safe for concurrent use.
-type engine struct {
+// Core is the arithmetic of a [Limiter] without its lock, timer and goroutines: every method
+// takes the wall clock, and between two calls nothing happens. It is for simulations of
+// hours in virtual time; programs use a Limiter, which is a Core with a clock. It is not
+// safe for concurrent use.
+type Core struct {
 	cfg     Config // with the defaults filled in
 	profile Profile
 	pacing  pacing
 	jitter  func() float64 // from 0 to 1
 
-	now  time.Time     // the last time seen, by the engine's own clock
-	skew time.Duration // the engine's clock minus the wall clock
+	now  time.Time     // the last time seen, by the Core's own clock
+	skew time.Duration // the core's clock minus the wall clock
 
 	window   time.Duration
 	cutOff   float64
@@ -57,8 +59,8 @@ const (
 	nap      = 10 * time.Second
 )
 
-func newEngine(cfg Config) *engine {
-	e := &engine{
+func newCore(cfg Config) *Core {
+	e := &Core{
 		cfg:       cfg,
 		window:    fallbackWindow,
 		cutOff:    fallbackCutOff,
@@ -78,35 +80,35 @@ func newEngine(cfg Config) *engine {
 }
 
 // setProfile changes the pacing; counts, stops and what was learnt stay.
-func (e *engine) setProfile(wall time.Time, p Profile) {
+func (e *Core) setProfile(wall time.Time, p Profile) {
 	now := e.tick(wall)
 	e.profile, e.pacing = p, reference{p}
 	e.warnCustom(now)
 }
 
-func (e *engine) warnCustom(now time.Time) {
+func (e *Core) warnCustom(now time.Time) {
 	if base := e.profile.Base; base != "" {
 		e.emit(now, Event{Kind: EventWarning, Text: "custom throttle values on top of " + base + " are in use; they are not known to be safe"})
 	}
 }
 
-func (e *engine) tracks() [2]*track { return [2]*track{e.read, e.write} }
-func (e *engine) wall(t time.Time) time.Time {
+func (e *Core) tracks() [2]*track { return [2]*track{e.read, e.write} }
+func (e *Core) wall(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
 	}
 	return t.Add(-e.skew)
 }
 
-func (e *engine) emit(now time.Time, ev Event) {
+func (e *Core) emit(now time.Time, ev Event) {
 	ev.At = e.wall(now)
 	e.events = append(e.events, ev)
 }
 
-// tick moves the engine's clock. It follows the wall clock without the monotonic part,
+// tick moves the core's clock. It follows the wall clock without the monotonic part,
 // which stands still while a machine sleeps; it never goes back, so that a clock that is
 // set back makes no old entry last for hours.
-func (e *engine) tick(wall time.Time) time.Time {
+func (e *Core) tick(wall time.Time) time.Time {
 	now := wall.Round(0).Add(e.skew)
 	if e.now.IsZero() {
 		e.now = now
@@ -131,14 +133,14 @@ func (e *engine) tick(wall time.Time) time.Time {
 }
 
 // distrust asks for a reading before the next request.
-func (e *engine) distrust(why string) {
+func (e *Core) distrust(why string) {
 	if e.stale == "" {
 		e.stale = "a reading is awaited, " + why
 	}
 }
 
 // account adds up the time that requests have been held since the last tick.
-func (e *engine) account(now time.Time, passed time.Duration) {
+func (e *Core) account(now time.Time, passed time.Duration) {
 	for _, t := range e.tracks() {
 		if e.inUse(t) {
 			e.held += passed
@@ -151,7 +153,7 @@ func (e *engine) account(now time.Time, passed time.Duration) {
 }
 
 // inUse tells whether requests of a track are waiting.
-func (e *engine) inUse(t *track) bool {
+func (e *Core) inUse(t *track) bool {
 	for _, l := range e.order {
 		if len(l.queue) > 0 && e.trackOf(l) == t {
 			return true
@@ -160,18 +162,26 @@ func (e *engine) inUse(t *track) bool {
 	return false
 }
 
-// outcome is what a step has decided.
-type outcome struct {
-	granted []*ticket
-	refused []*ticket // their err says why
-	probe   bool      // a reading is to be made, and endReading to be called with it
-	wake    time.Time // by the wall clock: call step again then; zero if nobody waits
+// Move is what a [Core.Step] has decided.
+type Move struct {
+	Granted []*Ticket // may be sent now; each must be ended with Done or Cancel
+	Refused []*Ticket // will not be let through; their Err says why
+	Probe   bool      // a reading must be made now, and EndReading be called with it
+	Wake    time.Time // when to call Step again if nothing happens before; zero if nobody waits
 }
 
-// step grants everything that may be sent now.
-func (e *engine) step(wall time.Time) outcome {
+// NewCore checks a configuration of which Probe and Event are not used.
+func NewCore(cfg Config) (*Core, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	return newCore(cfg), nil
+}
+
+// Step grants everything that may be sent now. It is to be called after each other call.
+func (e *Core) Step(wall time.Time) Move {
 	now := e.tick(wall)
-	var out outcome
+	var out Move
 	if e.silent(now) && e.block.cause == "" {
 		e.goOnUnread()
 		for _, b := range e.all[1:] {
@@ -182,7 +192,7 @@ func (e *engine) step(wall time.Time) outcome {
 	}
 	if e.wantReading(now) {
 		e.beginReading(wall)
-		out.probe = true
+		out.Probe = true
 	}
 	// While a reading is on its way one request stays behind, so that there is always
 	// somebody who waits for it and ends it when he gives up.
@@ -191,16 +201,16 @@ func (e *engine) step(wall time.Time) outcome {
 		if l == nil {
 			break
 		}
-		out.granted = append(out.granted, e.grant(now, l))
+		out.Granted = append(out.Granted, e.grant(now, l))
 	}
-	out.refused = e.refuse(now)
-	out.wake = e.wall(e.nextWake(now))
+	out.Refused = e.refuse(now)
+	out.Wake = e.wall(e.nextWake(now))
 	return out
 }
 
 // refuse ends the waiting of lanes that are closed for longer than the pause budget
 // allows, and notes until when the others are paused.
-func (e *engine) refuse(now time.Time) (refused []*ticket) {
+func (e *Core) refuse(now time.Time) (refused []*Ticket) {
 	e.pausedTo = time.Time{}
 	for _, l := range e.order {
 		if len(l.queue) == 0 {
@@ -233,7 +243,7 @@ func (e *engine) refuse(now time.Time) (refused []*ticket) {
 }
 
 // nextWake returns when something can change without a call from outside.
-func (e *engine) nextWake(now time.Time) time.Time {
+func (e *Core) nextWake(now time.Time) time.Time {
 	if e.waiting == 0 {
 		return time.Time{}
 	}
@@ -257,4 +267,11 @@ func (e *engine) nextWake(now time.Time) time.Time {
 		sooner(at)
 	}
 	return wake
+}
+
+// Events returns what has happened since the last call, oldest first.
+func (e *Core) Events() []Event {
+	events := e.events
+	e.events = nil
+	return events
 }

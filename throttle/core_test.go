@@ -14,8 +14,8 @@ func at(seconds float64) time.Time {
 	return time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC).Add(time.Duration(seconds * float64(time.Second)))
 }
 
-func testEngine(t testing.TB, profile string) *engine {
-	e := newEngine(Config{
+func testEngine(t testing.TB, profile string) *Core {
+	e := newCore(Config{
 		Profile: named(t, profile), MaxPause: 2 * time.Hour, RateLimitWait: 2 * time.Minute,
 		BlockWait: 5 * time.Minute, PauseWait: 30 * time.Second, Legacy: LegacyAuto,
 	})
@@ -31,24 +31,24 @@ func modern(count int) Reading {
 }
 
 // readNow gives the engine a reading that took no time.
-func (e *engine) readNow(now time.Time, r Reading) {
+func (e *Core) readNow(now time.Time, r Reading) {
 	e.beginReading(now)
 	e.endReading(now, r, nil, false)
 }
 
 // send lets n requests through at once whatever the gate says, and returns them.
-func (e *engine) send(now time.Time, lane string, n int) []*ticket {
-	var out []*ticket
+func (e *Core) send(now time.Time, lane string, n int) []*Ticket {
+	var out []*Ticket
 	for range n {
-		e.enqueue(now, lane)
+		e.Enqueue(now, lane)
 		out = append(out, e.grant(e.tick(now), e.lanes[lane]))
 	}
 	return out
 }
 
-func (e *engine) answer(now time.Time, r Result, tickets ...*ticket) (v Verdict) {
+func (e *Core) answer(now time.Time, r Result, tickets ...*Ticket) (v Verdict) {
 	for _, t := range tickets {
-		v = e.done(now, t, r)
+		v = e.Done(now, t, r)
 	}
 	return v
 }
@@ -135,8 +135,8 @@ func TestLocalCount(t *testing.T) {
 	e.answer(at(5), ok200, p[0])
 	e.answer(at(5), Result{Status: 500}, p[1])
 	e.answer(at(5), Result{}, p[2])
-	e.cancel(at(5), p[3])
-	e.cancel(at(5), p[3])
+	e.Cancel(at(5), p[3])
+	e.Cancel(at(5), p[3])
 	e.answer(at(5), ok200, p[3], p[0])
 	for _, s := range []struct {
 		at   float64
@@ -219,7 +219,7 @@ func TestDecide(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			e := testEngine(t, tt.profile)
 			e.readNow(at(0), tt.reading)
-			e.enqueue(at(1), tt.lane)
+			e.Enqueue(at(1), tt.lane)
 			d := e.decide(at(1), e.lanes[tt.lane])
 			full := ""
 			if d.full != nil {
@@ -516,36 +516,36 @@ func TestReentry(t *testing.T) {
 	e.readNow(at(0), modern(0))
 	e.answer(at(1), plain429, e.send(at(1), Read, 8)...)
 	for s := 10.0; s <= 120; s += 10 {
-		e.step(at(s))
+		e.Step(at(s))
 	}
 	for range 5 {
-		e.enqueue(at(121), Read)
+		e.Enqueue(at(121), Read)
 	}
-	if out := e.step(at(121)); !out.probe || len(out.granted) > 0 {
-		t.Fatalf("after the wait: probe %v, %d granted; want the probe alone", out.probe, len(out.granted))
+	if out := e.Step(at(121)); !out.Probe || len(out.Granted) > 0 {
+		t.Fatalf("after the wait: probe %v, %d granted; want the probe alone", out.Probe, len(out.Granted))
 	}
 	e.endReading(at(121.2), modern(0), nil, false)
-	first := e.step(at(121.2)).granted
+	first := e.Step(at(121.2)).Granted
 	if len(first) != 1 {
 		t.Fatalf("%d granted after the calibration, want 1", len(first))
 	}
-	if n := len(e.step(at(125)).granted); n != 0 {
+	if n := len(e.Step(at(125)).Granted); n != 0 {
 		t.Fatalf("%d granted before the first answer, want 0", n)
 	}
 	// The first one was not sent after all: there is another first.
-	e.cancel(at(126), first[0])
-	first = e.step(at(126)).granted
+	e.Cancel(at(126), first[0])
+	first = e.Step(at(126)).Granted
 	if len(first) != 1 {
 		t.Fatalf("%d granted after a cancelled first, want 1", len(first))
 	}
 	e.answer(at(127), ok200, first...)
-	if n := len(e.step(at(127)).granted); n != 1 {
+	if n := len(e.Step(at(127)).Granted); n != 1 {
 		t.Errorf("%d granted after the first answer, want 1", n)
 	}
-	if n := len(e.step(at(127.1)).granted); n != 0 {
+	if n := len(e.Step(at(127.1)).Granted); n != 0 {
 		t.Errorf("%d granted 0.1 s later, want 0: spaced", n)
 	}
-	if n := len(e.step(at(127.2)).granted); n != 1 {
+	if n := len(e.Step(at(127.2)).Granted); n != 1 {
 		t.Errorf("%d granted 0.2 s later, want 1", n)
 	}
 }
@@ -573,20 +573,20 @@ func TestGap(t *testing.T) {
 				e.answer(at(1), plain429, e.send(at(1), Read, 1)...)
 			}
 			for range 20 {
-				e.enqueue(at(50), tt.lane)
+				e.Enqueue(at(50), tt.lane)
 			}
-			out := e.step(at(50))
-			if out.probe != tt.probe || tt.probe && len(out.granted) > 0 {
-				t.Fatalf("probe %v, %d granted", out.probe, len(out.granted))
+			out := e.Step(at(50))
+			if out.Probe != tt.probe || tt.probe && len(out.Granted) > 0 {
+				t.Fatalf("probe %v, %d granted", out.Probe, len(out.Granted))
 			}
-			n := len(out.granted)
+			n := len(out.Granted)
 			if tt.fail {
 				e.endReading(at(50.1), Reading{}, errors.New("no route to host"), false)
 			} else if tt.probe {
 				e.endReading(at(50.1), modern(0), nil, false)
 			}
 			for s := 50.2; s < 51; s += 0.1 {
-				n += len(e.step(at(s)).granted)
+				n += len(e.Step(at(s)).Granted)
 			}
 			if n != tt.granted {
 				t.Errorf("%d granted, want %d", n, tt.granted)
@@ -615,15 +615,15 @@ func TestLanesTakeTurns(t *testing.T) {
 	e.send(at(0), "device-warranty-create", 1)
 	want := []string{"device-warranty-create", "device-udf-set", "device-udf-set", "device-warranty-create"}
 	for _, lane := range want {
-		e.enqueue(at(0), lane)
+		e.Enqueue(at(0), lane)
 	}
 	var got []string
 	for s := 0.1; s < 2; s += 0.1 {
-		out := e.step(at(s))
-		for _, tk := range out.granted {
+		out := e.Step(at(s))
+		for _, tk := range out.Granted {
 			got = append(got, tk.lane.name)
 		}
-		if out.probe {
+		if out.Probe {
 			e.endReading(at(s), r, nil, false)
 		}
 	}
@@ -717,7 +717,7 @@ func TestSlowAnswersCalibrate(t *testing.T) {
 	}
 	p := e.send(at(5), Read, 3)
 	e.readNow(at(5), modern(43))
-	e.enqueue(at(5), Read)
+	e.Enqueue(at(5), Read)
 	if e.wantReading(at(5)) {
 		t.Fatal("a reading is due already")
 	}
@@ -816,14 +816,14 @@ func BenchmarkDecision(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		now = now.Add(6 * time.Millisecond)
-		e.enqueue(now, Read)
-		out := e.step(now)
-		if out.probe {
+		e.Enqueue(now, Read)
+		out := e.Step(now)
+		if out.Probe {
 			e.endReading(now, r, nil, false)
-			out.granted = append(out.granted, e.step(now).granted...)
+			out.Granted = append(out.Granted, e.Step(now).Granted...)
 		}
-		for _, t := range out.granted {
-			e.done(now, t, ok200)
+		for _, t := range out.Granted {
+			e.Done(now, t, ok200)
 		}
 	}
 }
