@@ -26,7 +26,7 @@ func (s *Store) AddEvent(ctx context.Context, run string, at time.Time, kind, te
 	})
 }
 
-// Events returns the last events of a run, at most limit of them, in the order in which they were added.
+// Events returns the last events of a run, at most limit of them (all if limit is 0), in the order in which they were added.
 func (s *Store) Events(ctx context.Context, run string, limit int) ([]Event, error) {
 	const doing = "list events"
 	seq, err := runSeq(ctx, s.read, run)
@@ -38,7 +38,7 @@ func (s *Store) Events(ctx context.Context, run string, limit int) ([]Event, err
 		err = rows.Scan(&at, &e.Kind, &e.Text)
 		e.At = moment(at)
 		return e, err
-	}, `SELECT at, kind, text FROM events WHERE run = ? ORDER BY seq DESC LIMIT ?`, seq, limit)
+	}, `SELECT at, kind, text FROM events WHERE run = ? ORDER BY seq DESC LIMIT ?`, seq, bound(limit))
 	slices.Reverse(events)
 	return events, s.fail(ctx, doing, err)
 }

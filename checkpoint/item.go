@@ -216,7 +216,8 @@ type Claim struct {
 // Claim takes the next item of a lane that is due at now: items that waited for their not-before time come first, the
 // one due longest before the others, then those never put off, in order of insertion. It counts the attempt.
 //
-// When nothing is due, ok is false and next is when the first item of the lane will be, or zero when none is pending.
+// When nothing is due, ok is false. Unless the claim says that more is due at once, next is when the next item of the lane
+// will be, or zero when none is pending.
 func (s *Store) Claim(ctx context.Context, run, lane string, now time.Time) (c Claim, ok bool, next time.Time, err error) {
 	// A transaction, although one statement does the work: so a context that ends meanwhile leaves the item unclaimed.
 	err = s.inTx(ctx, "claim an item", func(tx *sql.Tx) error {
@@ -243,9 +244,7 @@ func (s *Store) Claim(ctx context.Context, run, lane string, now time.Time) (c C
 			seq, lane).Scan(&first); err != nil {
 			return err
 		}
-		if ok {
-			c.More = first.Valid && first.Int64 <= due
-		} else {
+		if c.More = ok && first.Valid && first.Int64 <= due; !c.More {
 			next = moment(first)
 		}
 		return nil
@@ -253,7 +252,7 @@ func (s *Store) Claim(ctx context.Context, run, lane string, now time.Time) (c C
 	if err != nil || !ok {
 		return Claim{}, false, next, err
 	}
-	return c, true, time.Time{}, nil
+	return c, true, next, nil
 }
 
 // MarkSent records that the request of a claim is about to leave. It must have returned before a request with ReplayAsk
@@ -333,7 +332,7 @@ func (s *Store) Counts(ctx context.Context, run string) (Counts, error) {
 	return c, s.fail(ctx, doing, err)
 }
 
-// Failures returns at most limit items that failed or are in doubt, in order of insertion.
+// Failures returns at most limit items (all if limit is 0) that failed or are in doubt, in order of insertion.
 func (s *Store) Failures(ctx context.Context, run string, limit int) ([]Item, error) {
 	const doing = "list failures"
 	seq, err := runSeq(ctx, s.read, run)
@@ -341,6 +340,6 @@ func (s *Store) Failures(ctx context.Context, run string, limit int) ([]Item, er
 		return nil, s.fail(ctx, doing, err)
 	}
 	items, err := collect(ctx, s.read, scanItemRow, `SELECT `+itemColumns+` FROM items
-		WHERE run = ? AND state IN ('failed', 'in_doubt') ORDER BY id LIMIT ?`, seq, limit)
+		WHERE run = ? AND state IN ('failed', 'in_doubt') ORDER BY id LIMIT ?`, seq, bound(limit))
 	return items, s.fail(ctx, doing, err)
 }

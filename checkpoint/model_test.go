@@ -143,7 +143,8 @@ func (m *model) TimePasses(t *rapid.T) {
 	m.now = m.now.Add(time.Duration(rapid.IntRange(1, 5000).Draw(t, "ms")) * time.Millisecond)
 }
 
-// due returns the keys of a lane in the order in which they are to be claimed, and the next moment if none is due.
+// due returns the keys of a lane in the order in which they are to be claimed, and the moment of the one after the first
+// unless it is due as well.
 func (m *model) due(lane string) (keys []string, next time.Time) {
 	for key, it := range m.items {
 		if it.state != StatePending || it.lane != lane {
@@ -170,8 +171,8 @@ func (m *model) due(lane string) (keys []string, next time.Time) {
 		}
 		return x.order - y.order
 	})
-	if len(keys) > 0 {
-		next = time.Time{}
+	if len(keys) > 1 {
+		next = time.Time{} // the claim says that there is more
 	}
 	return keys, next
 }

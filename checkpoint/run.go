@@ -147,11 +147,11 @@ func (s *Store) LastRun(ctx context.Context, jobKey string) (Run, bool, error) {
 	return runs[0], true, nil
 }
 
-// Runs returns at most limit runs, the newest first: those of one job, or of all jobs when jobKey is empty.
+// Runs returns at most limit runs (all of them if limit is 0), the newest first: those of one job, or of all jobs when jobKey is empty.
 func (s *Store) Runs(ctx context.Context, limit int, jobKey string) ([]Run, error) {
-	where, args := "", []any{limit}
+	where, args := "", []any{bound(limit)}
 	if jobKey != "" {
-		where, args = "WHERE job_key = ?", []any{jobKey, limit}
+		where, args = "WHERE job_key = ?", []any{jobKey, bound(limit)}
 	}
 	runs, err := collect(ctx, s.read, scanRunRow, `SELECT `+runColumns+` FROM runs `+where+` ORDER BY seq DESC LIMIT ?`, args...)
 	return runs, s.fail(ctx, "list runs", err)
@@ -241,4 +241,12 @@ func clean(name string) string {
 		return "holds a zero byte"
 	}
 	return ""
+}
+
+// bound is a limit as SQLite takes it, for which a negative one is none.
+func bound(limit int) int {
+	if limit <= 0 {
+		return -1
+	}
+	return limit
 }

@@ -298,3 +298,28 @@ func TestDeleteRun(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A limit of 0 is none.
+func TestNoLimit(t *testing.T) {
+	s := openNew(t, t.TempDir())
+	newRun(t, s, "r")
+	newRun(t, s, "r2")
+	addPending(t, s, "r", "a", "b", "c")
+	for range 3 {
+		if err := s.Finish(t.Context(), mustClaim(t, s, t0), t0, Failed("rejected", "no", 400)); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.AddEvent(t.Context(), "r", t0, "note", "something"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runs, err1 := s.Runs(t.Context(), 0, "")
+	items, err2 := s.Failures(t.Context(), "r", 0)
+	events, err3 := s.Events(t.Context(), "r", 0)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		t.Fatal(err)
+	}
+	if len(runs) != 2 || len(items) != 3 || len(events) != 3 {
+		t.Errorf("%d runs, %d failures, %d events", len(runs), len(items), len(events))
+	}
+}

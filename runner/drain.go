@@ -200,11 +200,9 @@ func (r *run) launch(store context.Context, now time.Time) error {
 	for len(r.ready) > 0 && r.busy < r.Workers {
 		g := r.ready[0]
 		r.ready = r.ready[1:]
-		claim, ok, _, err := r.Store.Claim(store, r.RunID, g.lane.name, now)
-		if err == nil && (!ok || !claim.More) {
-			var pending bool
-			g.lane.next, pending, err = r.Store.NextDue(store, r.RunID, g.lane.name)
-			g.lane.empty = !pending
+		claim, ok, next, err := r.Store.Claim(store, r.RunID, g.lane.name, now)
+		if !claim.More {
+			g.lane.next, g.lane.empty = next, next.IsZero()
 		}
 		if err != nil || !ok {
 			g.permit.Cancel()

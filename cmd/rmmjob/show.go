@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,7 +55,7 @@ func showVerb(ctx context.Context, a *app, args []string) error {
 	}
 	most := 20
 	if *all {
-		most = math.MaxInt32
+		most = 0 // no limit
 	}
 	items, err := st.store.Failures(ctx, r.ID, most)
 	if err != nil {

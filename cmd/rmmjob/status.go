@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"rmmjob/checkpoint"
@@ -87,7 +86,7 @@ func statusVerb(ctx context.Context, a *app, args []string) error {
 // lastRuns returns the last run of each job that arg names: all for "", those
 // of a job file (one for each account it ran on), or that of a run's job.
 func (s *state) lastRuns(ctx context.Context, arg string) ([]jobStatus, error) {
-	runs, err := s.store.Runs(ctx, math.MaxInt32, "")
+	runs, err := s.store.Runs(ctx, 0, "")
 	if err != nil {
 		return nil, err
 	}
