@@ -45,12 +45,12 @@ func TestScripts(t *testing.T) {
 			}
 			return false, fmt.Errorf("unknown condition %q", cond)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+		Cmds: withRunCommands(map[string]func(*testscript.TestScript, bool, []string){
 			"account":    scriptAccount,
 			"exitcode":   scriptExitCode,
 			"jsonresult": scriptJSON,
 			"nocontrol":  scriptNoControl,
-		},
+		}),
 	})
 }
 
@@ -66,6 +66,7 @@ func scriptAccount(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	srv := httptest.NewServer(account)
 	ts.Defer(srv.Close)
+	keepAccount(ts, srv.URL, account)
 	ts.Setenv("DATTO_API_URL", srv.URL)
 	ts.Setenv("DATTO_API_KEY", simKey)
 	ts.Setenv("DATTO_API_SECRET", simSecret)
