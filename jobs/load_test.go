@@ -227,7 +227,7 @@ func TestParseFaults(t *testing.T) {
 			`3:28: "base" has an effect only on the profile custom (add profile: custom)`,
 			`3:42: "onset" has an effect only on the profile custom (add profile: custom)`,
 			`3:49: onset must be a number such as 0.5, not the text "half"`,
-			`3:63: legacy must be auto, on or off, not "of" (known here: auto, on, off)`,
+			`3:63: legacy must be auto, on or off, not "of" (did you mean "off"?)`,
 		}},
 		{"custom without base", devices + "throttle: {profile: custom, onset: 0.4}\n", []string{`3:11: the profile custom needs a base (for example base: medium)`}},
 	}

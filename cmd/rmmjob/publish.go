@@ -14,7 +14,7 @@ import (
 
 // sortBudget is the memory that sorting the rows of an export may take; what is
 // more goes through a temporary file in the folder of the run.
-const sortBudget = 24 << 20
+const sortBudget = 8 << 20
 
 // resolveColumns turns the columns of an export into columns of its element.
 func resolveColumns(job *jobs.Job) ([]output.Column, error) {

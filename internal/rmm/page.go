@@ -19,7 +19,7 @@ type Page struct {
 	Count int               // elements on this page by the server's word, or their real number where it gives none
 	Total int64             // elements of the whole list; -1 when the server does not say
 	Next  string            // nextPageUrl as sent; "" at the end of the list
-	Items []json.RawMessage // the elements, byte for byte
+	Items []json.RawMessage // the elements, byte for byte; they share the memory of the body
 }
 
 // ParsePage takes the body of a read apart according to the operation's
@@ -74,7 +74,7 @@ func parseEnvelope(op Operation, body []byte) (Page, error) {
 	if !list.IsArray() {
 		return Page{}, fmt.Errorf("expected %s array: got %s", op.Element, kindOf([]byte(list.Raw)))
 	}
-	items := elementsOf(list)
+	items := elementsOf(body, list)
 	page := Page{Count: len(items), Total: -1, Items: items}
 
 	if !envelope["pageDetails"].IsObject() {
@@ -114,11 +114,20 @@ func fieldsOf(object gjson.Result, names ...string) map[string]gjson.Result {
 	return fields
 }
 
-// elementsOf returns the elements of an array, byte for byte.
-func elementsOf(list gjson.Result) []json.RawMessage {
+// elementsOf returns the elements of an array that was found in body, byte for
+// byte. They share the memory of body: a page of many elements is over a
+// megabyte, and each copy would be felt.
+func elementsOf(body []byte, list gjson.Result) []json.RawMessage {
 	items := []json.RawMessage{}
 	list.ForEach(func(_, value gjson.Result) bool {
-		items = append(items, json.RawMessage(value.Raw))
+		item := json.RawMessage(nil)
+		if end := value.Index + len(value.Raw); end <= len(body) {
+			item = body[value.Index:end:end]
+		}
+		if string(item) != value.Raw { // where the parser lost the place
+			item = json.RawMessage(value.Raw)
+		}
+		items = append(items, item)
 		return true
 	})
 	return items
@@ -130,7 +139,7 @@ func parseArray(raw []byte) ([]json.RawMessage, error) {
 	if kind := kindOf(raw); kind != "an array" {
 		return nil, fmt.Errorf("got %s", kind)
 	}
-	return elementsOf(gjson.ParseBytes(raw)), nil
+	return elementsOf(raw, gjson.ParseBytes(raw)), nil
 }
 
 // kindOf names the kind of a JSON value by its first byte.
