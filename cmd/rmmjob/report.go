@@ -39,15 +39,17 @@ func (s *session) report(ctx context.Context, sum runner.Summary) error {
 	s.result.set("seconds", took.Seconds())
 	s.result.set("throttle_held_seconds", sum.Held.Seconds())
 	s.result.set("retries", sum.Retries)
+	notes := append(s.inputNotes(), sum.Notes...)
+	s.result.set("notes", notes)
+	for _, note := range notes {
+		s.say("note: %s", note)
+	}
 	if s.json {
 		return nil
 	}
 	w := io.Writer(s.stdout)
 	if s.toStdout() {
 		w = s.stderr // standard output is the data
-	}
-	for _, note := range sum.Notes {
-		s.say("note: %s", note)
 	}
 	if s.planOnly && sum.State == checkpoint.RunPlanned {
 		return s.printPlan(ctx, w, rows)
@@ -56,9 +58,10 @@ func (s *session) report(ctx context.Context, sum runner.Summary) error {
 		return nil
 	}
 	for _, f := range s.result.Files {
-		if f.Path != "-" {
-			fmt.Fprintf(w, "%s rows  %s\n", number(f.Rows), clean(f.Path))
+		if f.Path == "-" || s.job.Update != nil && f.Rows == 0 {
+			continue // of the result files those count that hold something
 		}
+		fmt.Fprintf(w, "%s  %s\n", count(f.Rows, "row"), clean(f.Path))
 	}
 	if len(rows) > 0 {
 		fmt.Fprintf(w, "rows: %s\n", rowWords(rows))
@@ -76,16 +79,35 @@ func (s *session) headline(sum runner.Summary) string {
 		return fmt.Sprintf("done, but %s failed", number(int64(sum.Counts.Failed)))
 	case checkpoint.RunInDoubt:
 		return fmt.Sprintf("done, but %s in doubt", number(int64(sum.Counts.InDoubt)))
+	case checkpoint.RunGuard:
+		return "stopped by a guard"
+	case checkpoint.RunIncomplete:
+		return "incomplete, nothing published"
 	}
-	return s.result.State
+	return fmt.Sprintf("not finished (%s)", s.result.State)
+}
+
+// inputNotes is what the input file has that the run passes over.
+func (s *session) inputNotes() []string {
+	notes := []string{}
+	if s.input == nil {
+		return notes
+	}
+	if len(s.input.Ignored) > 0 {
+		notes = append(notes, "columns not used: "+strings.Join(s.input.Ignored, ", "))
+	}
+	if s.input.Blank > 0 {
+		notes = append(notes, count(int64(s.input.Blank), "blank row")+" skipped")
+	}
+	return notes
 }
 
 // requestWords says what was asked of the API and where the time went.
 func (s *session) requestWords(sum runner.Summary, took time.Duration) string {
 	c := sum.Counts
-	parts := []string{fmt.Sprintf("%s reads and %s writes", number(s.rec.Reads), number(s.rec.Writes))}
-	if c.Pending+c.Running > 0 {
-		parts = append(parts, number(int64(c.Pending+c.Running))+" requests left")
+	parts := []string{count(s.rec.Reads, "read") + " and " + count(s.rec.Writes, "write")}
+	if left := c.Pending + c.Running; left > 0 {
+		parts = append(parts, count(int64(left), "request")+" left")
 	}
 	if s.rec.Throttled > 0 {
 		parts = append(parts, fmt.Sprintf("%d answers 429 or blocked", s.rec.Throttled))
@@ -161,9 +183,9 @@ func (s *session) printPlan(ctx context.Context, w io.Writer, rows map[string]in
 	}
 	total := planCounts(rows)
 	if left := total["rows"] - total[string(jobs.ClassUnchanged)] - shown; left > 0 {
-		fmt.Fprintf(w, "and %s more rows; --verbose shows all\n", number(int64(left)))
+		fmt.Fprintf(w, "and %s more; --verbose shows all\n", count(int64(left), "row"))
 	}
-	fmt.Fprintf(w, "plan %s: %s rows: %s\n", s.rec.ID, number(int64(total["rows"])), rowWords(rows))
+	fmt.Fprintf(w, "plan %s: %s: %s\n", s.rec.ID, count(int64(total["rows"]), "row"), rowWords(rows))
 	if !s.showValues && shown > 0 {
 		s.hint("values are hidden, since they may be secrets; --show-values shows them")
 	}
@@ -205,6 +227,14 @@ func (s *session) shown(value string) string {
 		return fmt.Sprintf("%q", value)
 	}
 	return fmt.Sprintf("[%d characters]", len([]rune(value)))
+}
+
+// count writes a number of things.
+func count(n int64, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return number(n) + " " + thing
 }
 
 // number writes a count with thousands apart.
