@@ -72,10 +72,10 @@ const fast = "limits=600000/600000,limit.device-udf-set=600000,limit.device-warr
 
 // The devices of the cases.
 const (
-	deviceA = `{"uid":"11111111-1111-4111-8111-1111111111a1","id":1,"hostname":"WS-ALFA","siteName":"Depot North","udf":{}}`
-	deviceB = `{"uid":"22222222-2222-4222-8222-2222222222b2","id":2,"hostname":"WS-BRAVO","siteName":"Depot North","udf":{}}`
-	deviceC = `{"uid":"33333333-3333-4333-8333-3333333333c3","id":3,"hostname":"SRV-CHARLIE","siteName":"Depot North","udf":{}}`
-	deviceD = `{"uid":"44444444-4444-4444-8444-4444444444d4","id":4,"hostname":"WS-ALFA","siteName":"Depot South","udf":{}}`
+	deviceA = `{"uid":"11111111-1111-4111-8111-1111111111a1","id":1,"hostname":"WS-ALFA","siteName":"Depot North","udf":{"udf7":null}}`
+	deviceB = `{"uid":"22222222-2222-4222-8222-2222222222b2","id":2,"hostname":"WS-BRAVO","siteName":"Depot North","udf":{"udf7":null}}`
+	deviceC = `{"uid":"33333333-3333-4333-8333-3333333333c3","id":3,"hostname":"SRV-CHARLIE","siteName":"Depot North","udf":{"udf7":null}}`
+	deviceD = `{"uid":"44444444-4444-4444-8444-4444444444d4","id":4,"hostname":"WS-ALFA","siteName":"Depot South","udf":{"udf7":null}}`
 )
 
 // scriptFleet begins an account that holds the four devices A, B, C and D of the
