@@ -159,28 +159,28 @@ func makePlan(ctx context.Context, job *Job, hash string, devices iter.Seq2[Elem
 	return p, nil
 }
 
-// collect fills wanted with the devices that have a wanted key.
+// collect fills wanted with the devices that have a wanted key. No wanted key has
+// a blank part, so a device without a name is never met by anything.
 func collect(spec *UpdateSpec, devices iter.Seq2[Element, error], wanted map[string][]*device) error {
 	parts := make([]string, len(spec.Match))
 	for el, err := range devices {
 		if err != nil {
 			return err
 		}
-		blank := false // a device without a name is never met by anything
 		for i, m := range spec.Match {
 			parts[i] = normalise(keyOf(m.Field, el.JSON))
-			blank = blank || parts[i] == ""
 		}
 		key := joinKey(parts)
 		found, ok := wanted[key]
-		uid := keyOf("uid", el.JSON)
-		if blank || !ok || uid == "" {
+		if !ok {
 			continue
 		}
-		wanted[key] = append(found, &device{
-			uid: uid, hostname: keyOf("hostname", el.JSON), siteName: keyOf("siteName", el.JSON),
-			old: oldValues(spec.Set, el.JSON),
-		})
+		if uid := keyOf("uid", el.JSON); uid != "" {
+			wanted[key] = append(found, &device{
+				uid: uid, hostname: keyOf("hostname", el.JSON), siteName: keyOf("siteName", el.JSON),
+				old: oldValues(spec.Set, el.JSON),
+			})
+		}
 	}
 	return nil
 }

@@ -242,6 +242,11 @@ func TestCase_C50_AllProblemsAtOnce(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("faults %q", got)
 	}
+	got = inputFaults(t, file(t, "hostname,udf7\nWS-1,x\n,x\nWS-2,x,y\n"), udfs("hostname", "udf7"))
+	want = []string{"3:1: empty key: hostname comes from {hostname}, which is blank", "4:1: the row has 3 cells, the header has 2"}
+	if !slices.Equal(got, want) {
+		t.Errorf("faults %q", got)
+	}
 	got = inputFaults(t, file(t, "uid,Tag,day\n,"+strings.Repeat("x", 300)+",1.2.2026\n"+deviceA+",x,31.12.2026\n"+deviceB+",x\n"+deviceC+",1.5E+12,\n"),
 		"  operation: device-warranty-create\n  rows: {csv: CSV}\n  match: {uid: '{uid}'}\n  set: {warrantyDate: '{day}{Tag}'}\n")
 	want = []string{
@@ -400,6 +405,27 @@ func TestOldValueThatTheAccountDoesNotTell(t *testing.T) {
 	d.mustRun()
 	if got := d.bodies(); !slices.Equal(got, []string{deviceA + ` {"udf7":""}`}) || !d.rows[1].Detail.Changes[0].Unknown {
 		t.Errorf("sent %q, row %+v", got, d.rows[1])
+	}
+}
+
+// A conflict names the first two rows that disagree and holds back every row of
+// the device. What is held back is neither a change nor a clear for the guards.
+func TestConflictOfSeveralRows(t *testing.T) {
+	csv := "uid,udf1,udf2\n" + deviceA + ",one,\n" + deviceB + ",x,\n" + deviceA + ",one,(clear)\n" + deviceA + ",two,\n" + deviceA + ",three,\n"
+	devices := caseFleet()
+	devices[0].udf = map[string]any{"udf1": "old", "udf2": "old"}
+	d := updater(t, file(t, csv), udfs("uid", "udf1", "udf2")+"guard: {max_changes: 1, max_clears: 0}\n", writable(devices), Settings{})
+	d.mustRun()
+	reason := " conflict: lines 2 and 5 disagree on udf1 for device " + deviceA
+	want := []string{"2" + reason, "3 change", "4" + reason, "5" + reason, "6" + reason}
+	if got := d.classes(); !slices.Equal(got, want) {
+		t.Errorf("planned %q", got)
+	}
+	if got := d.bodies(); !slices.Equal(got, []string{deviceB + ` {"udf1":"x"}`}) {
+		t.Errorf("sent %q", got)
+	}
+	if c := d.rows[5].Detail.Changes[0]; c.Old != "old" || c.New != "three" {
+		t.Errorf("the last row is recorded as %+v", c)
 	}
 }
 

@@ -375,8 +375,18 @@ func TestRefusedPages(t *testing.T) {
 			}
 		})
 	}
+	// The first page that is missing counts, whatever is missing behind it.
 	f := &fleet{items: numbered("uid", 1, 5)}
 	why := exporter(t, "devices", 2, func(req rmm.Request) reply {
+		if page := req.Query.Get("page"); page != "0" {
+			return reply{status: map[string]int{"1": 500, "2": 404}[page]}
+		}
+		return f.page(req)
+	}).incomplete()
+	if want := "list/devices is incomplete: page 1 could not be read: 500 Internal Server Error"; why != want {
+		t.Errorf("two pages are missing: %q, want %q", why, want)
+	}
+	why = exporter(t, "devices", 2, func(req rmm.Request) reply {
 		if req.Query.Get("page") == "2" {
 			return reply{status: 404}
 		}
