@@ -55,7 +55,7 @@ func TestCase_N01_429WithoutHeader(t *testing.T) {
 // then one request alone, then spaced ones.
 func TestCase_N03_OneRefusalStopsAll(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		b := newBench(t, rmmsim.Config{Devices: 3000, Latency: 700 * time.Millisecond})
+		b := newBench(t, rmmsim.Config{Devices: 2000, UDFs: 30, Latency: 700 * time.Millisecond})
 		b.faults(rmmsim.Fault{Match: rmmsim.Match{Operation: "devices", Nth: 60}, Do: rmmsim.Action{Status: 429}})
 		b.export(10, "second_walk: never")
 		b.want(b.run(workers(16)), checkpoint.RunOK)
@@ -256,7 +256,7 @@ func TestCase_N11_BurstOfGatewayErrors(t *testing.T) {
 	for name, at := range map[string]time.Duration{"in the middle": 10 * time.Second, "from the start": 0} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				b := newBench(t, rmmsim.Config{Devices: 300, Latency: 200 * time.Millisecond})
+				b := newBench(t, rmmsim.Config{Devices: 200, UDFs: 30, Latency: 200 * time.Millisecond})
 				during := func(p float64, seed uint64) rmmsim.Match {
 					return rmmsim.Match{Operation: "*", At: at, For: 40 * time.Second, Probability: p, Seed: seed}
 				}
@@ -277,8 +277,8 @@ func TestCase_N11_BurstOfGatewayErrors(t *testing.T) {
 				if met < 4 || met > 40 {
 					t.Errorf("%d requests met the outage", met)
 				}
-				if b.tagged(0) != 300 || sum.Counts.Failed+sum.Counts.InDoubt != 0 {
-					t.Errorf("%d of 300 tagged; %+v", b.tagged(0), sum.Counts)
+				if b.tagged(0) != 200 || sum.Counts.Failed+sum.Counts.InDoubt != 0 {
+					t.Errorf("%d of 200 tagged; %+v", b.tagged(0), sum.Counts)
 				}
 				for path, n := range b.acked() {
 					if n != 1 {
