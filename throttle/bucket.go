@@ -18,6 +18,7 @@ type bucket struct {
 	last     time.Time // when the last request was sent
 	stop     stop
 	entry    entry
+	view     // of the window model
 }
 
 func newBucket(name string, limit int, now time.Time, length time.Duration) *bucket {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -54,78 +53,17 @@ const (
 // track is the calibration state of reads or of writes. One reading refreshes both.
 type track struct {
 	*bucket
-	tried  time.Time // when the last reading was asked for or came
-	since  int       // own requests since then
-	stable int       // stable calibrations in a row
-	urgent string    // why a reading is due at once
-	slow   latencies
-}
+	tried   time.Time // when the last reading was asked for or came
+	since   int       // own requests since then
+	stable  int       // stable calibrations in a row
+	urgent  string    // why a reading is due at once
+	slow    latencies
+	pressed float64 // share of the last time in which requests have waited
 
-// drift returns how far the local utilisation is from what the server reported last.
-func (t *track) drift(e *Core, now time.Time) float64 {
-	return math.Abs(float64(t.reported-e.local(t.bucket, now))) / float64(t.limit)
-}
-
-// load returns the delay that a track has now, the highest over its buckets, and whether
-// all of them are below the onset.
-func (p reference) load(e *Core, t *track, now time.Time) (delay time.Duration, quiet bool) {
-	quiet = true
-	for _, b := range e.bucketsOf(t) {
-		space, full := p.room(e, b, now)
-		delay = max(delay, space)
-		quiet = quiet && !full && space == 0
-	}
-	return delay, quiet
-}
-
-func (p reference) confidence(e *Core, t *track, now time.Time) float64 {
-	return min(1, float64(e.mine(t.bucket, now))/float64(p.ConfidenceCount))
-}
-
-func (p reference) due(e *Core, t *track, now time.Time) (time.Time, string) {
-	confidence := p.confidence(e, t, now)
-	delay, quiet := p.load(e, t, now)
-	factor := 1.0
-	if !quiet {
-		// The readings themselves count as drift here. That is what makes the interval of a
-		// track at work ten delays, one request in eleven, as in the model of the profiles.
-		drift := t.drift(e, now)
-		if t == e.read {
-			drift += float64(e.readings.at(now)) / float64(t.limit)
-		}
-		factor = 1 / (1 + drift/p.DriftThreshold*p.DriftScaling)
-	}
-	base := p.CalibrationBase
-	for range t.stable / p.StabilityThreshold {
-		if base = min(2*base, p.CalibrationMax); base == p.CalibrationMax {
-			break
-		}
-	}
-	interval := max(p.CalibrationMin, time.Duration(float64(base)*confidence*factor), 10*delay)
-	if e.failed > 0 {
-		// Longer each time, because a reading that hangs may hold a lone worker.
-		interval = max(interval, min(p.CalibrationBase<<min(e.failed, 10), maxRetryWait))
-		return t.tried.Add(interval), "the last reading failed"
-	}
-	needed := 0
-	switch {
-	case confidence < 1:
-		needed = max(10, p.ConfidenceCount/5)
-	case quiet:
-		needed = max(10, p.ConfidenceCount*2/5)
-	}
-	if at := t.tried.Add(interval); needed == 0 || t.since < needed || !now.Before(at) {
-		return at, "every " + interval.Round(100*time.Millisecond).String()
-	}
-	return now, fmt.Sprintf("%d own requests", needed)
-}
-
-func (p reference) learn(e *Core, t *track, now time.Time) {
-	if _, quiet := p.load(e, t, now); quiet && t.drift(e, now) < p.DriftThreshold && p.confidence(e, t, now) == 1 {
-		t.stable++
-	} else {
-		t.stable = 0
-	}
+	// Of the window model:
+	began    time.Time     // when others moved last
+	interval time.Duration // to the next reading, which grows
+	next     time.Duration // the same, jittered
 }
 
 // wantReading tells whether a reading must be asked for now: because the gate stays
@@ -190,11 +128,11 @@ func (e *Core) nextDue(now time.Time) (at time.Time, ok bool) {
 	if !ok {
 		return at, false
 	}
-	space, full := e.pacing.room(e, e.read.bucket, now)
-	if slot := e.read.last.Add(space); slot.After(at) {
+	r := e.pacing.room(e, e.read.bucket, now)
+	if slot := e.read.last.Add(r.space); slot.After(at) {
 		at = slot
 	}
-	return at, !full
+	return at, !r.full
 }
 
 // beginReading counts a reading that is being sent, as the read that it is.
@@ -267,7 +205,10 @@ func (e *Core) take(now time.Time, r Reading) {
 	}
 	for _, t := range e.tracks() {
 		t.tried, t.since = now, 0
-		e.pacing.learn(e, t, now)
+		for _, b := range e.bucketsOf(t) {
+			e.watchAge(now, b)
+		}
+		e.pacing.learn(e, t, now, seed)
 	}
 	e.emit(now, Event{Kind: EventCalibrate, Text: fmt.Sprintf("reads %d of %d, writes %d of %d", e.read.reported, e.read.limit, e.write.reported, e.write.limit)})
 	// Only a reading that was asked for after the wait says that it was long enough.
@@ -341,7 +282,8 @@ func (e *Core) lost(now time.Time, r Result, known bool, err error) {
 		switch {
 		case !s.over(e.asked):
 		case s.cause == causeLimited && !known:
-			s.close(now, s.cause, e.jittered(s.longer(max(maxLimitWait, e.cfg.RateLimitWait))))
+			_, longest := e.pacing.hold(e, b, now)
+			s.close(now, s.cause, e.jittered(s.longer(longest)))
 		case s.cause == causeLimited:
 			s.until = now.Add(e.cfg.PauseWait)
 		default:

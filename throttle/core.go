@@ -1,6 +1,7 @@
 package throttle
 
 import (
+	"math"
 	"math/rand/v2"
 	"time"
 )
@@ -15,8 +16,9 @@ type Core struct {
 	pacing  pacing
 	jitter  func() float64 // from 0 to 1
 
-	now  time.Time     // the last time seen, by the Core's own clock
-	skew time.Duration // the core's clock minus the wall clock
+	now   time.Time     // the last time seen, by the Core's own clock
+	since time.Time     // the first time seen
+	skew  time.Duration // the core's clock minus the wall clock
 
 	window   time.Duration
 	cutOff   float64
@@ -34,11 +36,12 @@ type Core struct {
 	readings window        // own readings, which are part of the reads too
 	pausedTo time.Time     // until when waiting requests are held by a pause
 
-	reading bool      // a reading is on its way
-	stale   string    // why nothing may be sent before a reading; empty if it may
-	started bool      // the first reading is over
-	asked   time.Time // when the last reading was asked for
-	failed  int       // readings in a row that brought nothing
+	reading bool          // a reading is on its way
+	stale   string        // why nothing may be sent before a reading; empty if it may
+	started bool          // the first reading is over
+	asked   time.Time     // when the last reading was asked for
+	failed  int           // readings in a row that brought nothing
+	age     time.Duration // of the counts in a reading, as far as it has shown
 
 	block     stop
 	limitedAt time.Time       // of the last 429 that no good answer has followed
@@ -75,14 +78,17 @@ func newCore(cfg Config) *Core {
 	e.write = &track{bucket: newBucket("writes", fallbackLimit, time.Unix(0, 0), e.window)}
 	e.readings.resize(time.Unix(0, 0), e.window)
 	e.all = []*bucket{e.read.bucket, e.write.bucket}
-	e.profile, e.pacing = cfg.Profile, reference{cfg.Profile}
+	e.profile, e.pacing = cfg.Profile, pacingOf(cfg.Profile)
 	return e
 }
 
 // setProfile changes the pacing; counts, stops and what was learnt stay.
 func (e *Core) setProfile(wall time.Time, p Profile) {
 	now := e.tick(wall)
-	e.profile, e.pacing = p, reference{p}
+	e.profile, e.pacing = p, pacingOf(p)
+	if _, ok := e.pacing.(model); ok && e.started {
+		e.distrust("the profile was changed")
+	}
 	e.warnCustom(now)
 }
 
@@ -111,7 +117,7 @@ func (e *Core) emit(now time.Time, ev Event) {
 func (e *Core) tick(wall time.Time) time.Time {
 	now := wall.Round(0).Add(e.skew)
 	if e.now.IsZero() {
-		e.now = now
+		e.now, e.since = now, now
 		e.warnCustom(now)
 		return now
 	}
@@ -139,11 +145,17 @@ func (e *Core) distrust(why string) {
 	}
 }
 
+// pressure is over which time it is looked whether requests wait or workers are missing.
+const pressure = 20 * time.Second
+
 // account adds up the time that requests have been held since the last tick.
 func (e *Core) account(now time.Time, passed time.Duration) {
+	keep := math.Exp(-passed.Seconds() / pressure.Seconds())
 	for _, t := range e.tracks() {
+		t.pressed *= keep
 		if e.inUse(t) {
 			e.held += passed
+			t.pressed += 1 - keep
 		}
 	}
 	if paused := min(passed, e.pausedTo.Sub(e.now)); paused > 0 {

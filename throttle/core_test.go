@@ -772,7 +772,7 @@ func TestCustomProfile(t *testing.T) {
 		want string
 	}{
 		{"fast", "onset", 0.5, `"fast" is unknown`},
-		{"medium", "onsett", 0.5, `"onsett" is unknown; the settings are onset,`},
+		{"medium", "onsett", 0.5, `"onsett" is unknown; the settings are util, guard, onset,`},
 		{"medium", "onset", 1.5, "onset must be above 0 and below 1"},
 		{"medium", "onset", math.NaN(), "onset must"},
 		{"medium", "delay_multiplier_ms", 0, "delay_multiplier_ms must"},

@@ -5,41 +5,6 @@ import (
 	"time"
 )
 
-// pacing is a model of how fast a bucket may be used. The core counts, queues, stops
-// and calibrates; a model only answers these three questions. Profiles choose the model.
-type pacing interface {
-	// room returns the least space between two requests that touch b, or full if
-	// requests that touch b must pause now.
-	room(e *Core, b *bucket, now time.Time) (space time.Duration, full bool)
-	// due returns when the next reading for a track is due, and why then.
-	due(e *Core, t *track, now time.Time) (at time.Time, why string)
-	// learn takes in a reading that the buckets of the track have already stored.
-	learn(e *Core, t *track, now time.Time)
-}
-
-// reference is the pacing of the profiles aggressive, medium and cautious: a delay that
-// grows with the utilisation.
-type reference struct{ Profile }
-
-func (p reference) room(e *Core, b *bucket, now time.Time) (time.Duration, bool) {
-	u := e.utilisation(b, now)
-	// The share at which requests pause stays above zero even if the server should report
-	// a very low cut-off, or nothing would ever be sent.
-	if u >= max(e.cutOff-p.SafetyOverhead, 0.05)-1e-9 {
-		return 0, true
-	}
-	// No separate calibration floor is needed: the stored utilisation holds until the
-	// next calibration, and with it the delay that it gives.
-	if u < p.Onset {
-		return 0, false
-	}
-	d := u * float64(p.DelayMultiplier)
-	if b.op {
-		d *= max(1, float64(e.write.limit)/float64(b.limit))
-	}
-	return time.Duration(d), false
-}
-
 // lane is the queue of the requests of one kind.
 type lane struct {
 	name  string
@@ -47,6 +12,7 @@ type lane struct {
 	op    *bucket // nil for reads and for operations that the server does not list
 	queue []*Ticket
 	last  time.Time
+	left  int // requests that are still to come, those in the queue included; below 0: unknown
 }
 
 // Ticket is one request that waits in a lane, then one that is in flight.
@@ -99,15 +65,17 @@ func (e *Core) decide(now time.Time, l *lane) decision {
 		if b.stop.cause != "" {
 			return decision{paused: &b.stop}
 		}
-		space, full := e.pacing.room(e, b, now)
-		if full {
+		r := e.pacing.room(e, b, now)
+		if r.full {
 			return decision{full: b}
 		}
 		if b.entry.state == entrySent {
 			return decision{} // the first answer after a stop is awaited
 		}
-		space = max(space, b.entry.space(now, b.limit, e.window))
-		d.after(b.last, space)
+		d.after(b.last, max(r.space, b.entry.space(now, b.limit, e.window)))
+		if r.until.After(d.at) {
+			d.at = r.until
+		}
 	}
 	if l.write && l.op == nil && !e.legacy {
 		space := time.Duration(e.profile.UnknownOperationSafetyFactor * float64(e.profile.DelayMultiplier))
@@ -145,7 +113,7 @@ func (e *Core) laneOf(name string) *lane {
 	if l := e.lanes[name]; l != nil {
 		return l
 	}
-	l := &lane{name: name, write: name != Read, op: e.byName[name]}
+	l := &lane{name: name, write: name != Read, op: e.byName[name], left: -1}
 	e.lanes[name] = l
 	e.order = append(e.order, l)
 	return l
@@ -178,6 +146,7 @@ func (e *Core) grant(now time.Time, l *lane) *Ticket {
 	l.queue[0] = nil
 	l.queue = l.queue[1:]
 	e.waiting--
+	l.left = max(l.left-1, min(l.left, 0))
 	t.granted, t.at = true, now
 	t.main, t.op = e.touched(l)
 	e.book(now, t)
@@ -187,7 +156,7 @@ func (e *Core) grant(now time.Time, l *lane) *Ticket {
 		tr.stable = 0
 	}
 	sent := Point{
-		Delay: d.space, ReadUtilisation: e.utilisation(e.read.bucket, now), WriteUtilisation: e.utilisation(e.write.bucket, now),
+		Delay: d.space, ReadUtilisation: e.pacing.use(e, e.read.bucket, now), WriteUtilisation: e.pacing.use(e, e.write.bucket, now),
 	}
 	if l.write {
 		sent.Writes = 1
@@ -254,9 +223,9 @@ func (e *Core) tried(now time.Time, t *Ticket, good bool) {
 	if !t.first {
 		return
 	}
-	t.main.entry.tried(now, good, e.window)
+	t.main.entry.tried(now, good, e.pacing.ramp(e))
 	if t.op != nil {
-		t.op.entry.tried(now, good, e.window)
+		t.op.entry.tried(now, good, e.pacing.ramp(e))
 	}
 }
 

@@ -11,8 +11,15 @@ import (
 // Profile is a set of pacing values. All shares are parts of a limit (0.5 is half of it).
 // Start from [Lookup] or [Custom]; the zero value is not valid.
 type Profile struct {
-	Name string // aggressive, medium, cautious or custom
+	Name string // adaptive, full, neighbour, quick, aggressive, medium, cautious or custom
 	Base string // the profile that a custom one started from; empty otherwise
+
+	// Util is the share of a limit that a profile of the window model fills. From 0.1 to
+	// 0.98; 0 makes it a reference profile, to which the values from Onset on belong.
+	Util float64
+	// Guard is the share of a limit that strangers who suddenly appear may use in a window
+	// without meeting a burst of ours. From 0 to 0.98; the lower, the longer the bursts.
+	Guard float64
 
 	// Onset is the utilisation from which requests are delayed. Above 0, below 1.
 	Onset float64
@@ -42,9 +49,14 @@ type Profile struct {
 	UnknownOperationSafetyFactor float64
 }
 
-// Onset, multiplier, base and maximum are those of the published guide of the
-// PowerShell module that the profiles come from; the rest is that module's data.
+// The profiles of the window model come first. Of the reference profiles, onset,
+// multiplier, base and maximum are those of the published guide of the PowerShell module
+// that they come from; the rest is that module's data.
 var profiles = []Profile{
+	{Name: "full", Util: 0.88, Guard: 0.7},
+	{Name: "adaptive", Util: 0.85, Guard: 0.7},
+	{Name: "neighbour", Util: 0.82, Guard: 0.7},
+	{Name: "quick", Util: 0.88, Guard: 0.5},
 	{
 		Name: "aggressive", Onset: 0.50, DelayMultiplier: 400 * time.Millisecond,
 		CalibrationBase: 5 * time.Second, CalibrationMax: 10 * time.Second, CalibrationMin: 500 * time.Millisecond,
@@ -84,7 +96,13 @@ type setting struct {
 	set func(*Profile, float64)
 }
 
+// ofModel is how many of the settings belong to the window model; the rest are those of
+// the reference profiles.
+const ofModel = 2
+
 var settings = []setting{
+	{"util", func(p *Profile, v float64) { p.Util = v }},
+	{"guard", func(p *Profile, v float64) { p.Guard = v }},
 	{"onset", func(p *Profile, v float64) { p.Onset = v }},
 	{"delay_multiplier_ms", func(p *Profile, v float64) { p.DelayMultiplier = span(v, time.Millisecond) }},
 	{"calibration_base_s", func(p *Profile, v float64) { p.CalibrationBase = span(v, time.Second) }},
@@ -131,12 +149,16 @@ func SettingNames() []string {
 func Custom(base string, values map[string]float64) (Profile, error) {
 	p, ok := Lookup(base)
 	if !ok {
-		return Profile{}, fmt.Errorf("throttle profile %q is unknown; use aggressive, medium or cautious as the base", base)
+		return Profile{}, fmt.Errorf("throttle profile %q is unknown; use %s as the base", base, names())
 	}
 	p.Name, p.Base = "custom", base
+	windowed := p.Util > 0
 	seen := 0
-	for _, s := range settings {
+	for i, s := range settings {
 		if v, ok := values[s.key]; ok {
+			if (i < ofModel) != windowed {
+				return Profile{}, fmt.Errorf("throttle setting %q has no meaning for the base %s", s.key, base)
+			}
 			s.set(&p, v)
 			seen++
 		}
@@ -148,28 +170,48 @@ func Custom(base string, values map[string]float64) (Profile, error) {
 			}
 		}
 	}
+	if (p.Util > 0) != windowed {
+		return Profile{}, fmt.Errorf("throttle profile %q: util must be from 0.1 to 0.98", p.Name)
+	}
 	return p, p.Validate()
+}
+
+func names() string {
+	var all []string
+	for _, p := range profiles {
+		all = append(all, p.Name)
+	}
+	return strings.Join(all[:len(all)-1], ", ") + " or " + all[len(all)-1]
 }
 
 // Validate reports the first value that is impossible, by its name in files.
 func (p Profile) Validate() error {
-	checks := []struct {
+	type check struct {
 		ok   bool
 		name string
 		want string
-	}{
-		{p.Name != "", "profile", "named"},
-		{p.Onset > 0 && p.Onset < 1, "onset", "above 0 and below 1"},
-		{p.DelayMultiplier >= time.Millisecond && p.DelayMultiplier <= time.Minute, "delay_multiplier_ms", "from 1 to 60000"},
-		{p.CalibrationMin >= 100*time.Millisecond, "calibration_min_s", "at least 0.1"},
-		{p.CalibrationBase >= p.CalibrationMin, "calibration_base_s", "at least calibration_min_s"},
-		{p.CalibrationMax >= p.CalibrationBase && p.CalibrationMax <= 10*time.Minute, "calibration_max_s", "from calibration_base_s to 600"},
-		{p.ConfidenceCount >= 1, "confidence_count", "a whole number of at least 1"},
-		{p.StabilityThreshold >= 1, "stability_threshold", "a whole number of at least 1"},
-		{p.DriftThreshold > 0 && p.DriftThreshold <= 1, "drift_threshold", "above 0 and at most 1"},
-		{p.DriftScaling >= 0 && p.DriftScaling <= 100, "drift_scaling", "from 0 to 100"},
-		{p.SafetyOverhead >= 0 && p.SafetyOverhead < 0.5, "safety_overhead", "from 0 and below 0.5"},
-		{p.UnknownOperationSafetyFactor >= 0 && p.UnknownOperationSafetyFactor <= 10, "unknown_operation_safety_factor", "from 0 to 10"},
+	}
+	named := check{p.Name != "", "profile", "named"}
+	checks := []check{
+		named,
+		{p.Util >= 0.1 && p.Util <= 0.98, "util", "from 0.1 to 0.98"},
+		{p.Guard >= 0 && p.Guard <= 0.98, "guard", "from 0 to 0.98"},
+	}
+	if p.Util == 0 {
+		checks = []check{
+			named,
+			{p.Onset > 0 && p.Onset < 1, "onset", "above 0 and below 1"},
+			{p.DelayMultiplier >= time.Millisecond && p.DelayMultiplier <= time.Minute, "delay_multiplier_ms", "from 1 to 60000"},
+			{p.CalibrationMin >= 100*time.Millisecond, "calibration_min_s", "at least 0.1"},
+			{p.CalibrationBase >= p.CalibrationMin, "calibration_base_s", "at least calibration_min_s"},
+			{p.CalibrationMax >= p.CalibrationBase && p.CalibrationMax <= 10*time.Minute, "calibration_max_s", "from calibration_base_s to 600"},
+			{p.ConfidenceCount >= 1, "confidence_count", "a whole number of at least 1"},
+			{p.StabilityThreshold >= 1, "stability_threshold", "a whole number of at least 1"},
+			{p.DriftThreshold > 0 && p.DriftThreshold <= 1, "drift_threshold", "above 0 and at most 1"},
+			{p.DriftScaling >= 0 && p.DriftScaling <= 100, "drift_scaling", "from 0 to 100"},
+			{p.SafetyOverhead >= 0 && p.SafetyOverhead < 0.5, "safety_overhead", "from 0 and below 0.5"},
+			{p.UnknownOperationSafetyFactor >= 0 && p.UnknownOperationSafetyFactor <= 10, "unknown_operation_safety_factor", "from 0 to 10"},
+		}
 	}
 	for _, c := range checks {
 		if !c.ok {

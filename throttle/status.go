@@ -171,10 +171,10 @@ func (e *Core) Status(wall time.Time) Status {
 }
 
 func (e *Core) bucketStatus(now time.Time, b *bucket) BucketStatus {
-	space, _ := e.pacing.room(e, b, now)
+	space := e.pacing.room(e, b, now).space
 	s := BucketStatus{
 		Name: b.name, Limit: b.limit, Own: e.mine(b, now), Others: b.others, Reported: b.reported,
-		Utilisation: e.utilisation(b, now), Delay: max(space, b.entry.space(now, b.limit, e.window)),
+		Utilisation: e.pacing.use(e, b, now), Delay: max(space, b.entry.space(now, b.limit, e.window)),
 	}
 	switch {
 	case e.block.cause != "":

@@ -15,6 +15,10 @@ type Result struct {
 	// RetryAfter is the header of that name. 0 means one second.
 	RetryAfter    time.Duration
 	HasRetryAfter bool
+	// Latency is the time from sending to the answer; 0 means the time since the permit
+	// was given. Slow answers are how the platform says that an account is close to its
+	// limit.
+	Latency time.Duration
 }
 
 // Verdict says what a result means for the request. The zero value: the answer is the
@@ -93,7 +97,7 @@ func (s *stop) again(now time.Time, calm time.Duration) bool {
 }
 
 // entry is the gentle way back after a stop: one request, and when its answer has come
-// a window of spaced ones.
+// spaced ones for a time.
 type entry struct {
 	state entryState
 	until time.Time
@@ -119,11 +123,11 @@ func (en *entry) try() bool {
 }
 
 // tried takes the answer to the first request: after a bad one there is another first.
-func (en *entry) tried(now time.Time, good bool, window time.Duration) {
+func (en *entry) tried(now time.Time, good bool, ramp time.Duration) {
 	switch {
 	case en.state != entrySent:
 	case good:
-		en.state, en.until = entryRamp, now.Add(window)
+		en.state, en.until = entryRamp, now.Add(ramp)
 	default:
 		en.state = entryFirst
 	}
@@ -142,13 +146,13 @@ func (e *Core) pauseFull(now time.Time, b *bucket) {
 	b.stop.close(now, causeFull, e.cfg.PauseWait)
 	e.emit(now, Event{
 		Kind: EventPause, Lane: b.name, Until: e.wall(b.stop.until),
-		Text: fmt.Sprintf("%s at %.0f %% of %d, %s", b.name, 100*e.utilisation(b, now), b.limit, causeFull),
+		Text: fmt.Sprintf("%s at %.0f %% of %d, %s", b.name, 100*e.pacing.use(e, b, now), b.limit, causeFull),
 	})
 }
 
 // reopen looks again at a bucket whose stop is over.
 func (e *Core) reopen(now time.Time, b *bucket) {
-	if _, full := e.pacing.room(e, b, now); full {
+	if e.pacing.room(e, b, now).full {
 		b.stop.close(now, causeFull, e.cfg.PauseWait)
 		return
 	}
@@ -186,8 +190,13 @@ func (e *Core) Done(wall time.Time, t *Ticket, r Result) Verdict {
 	}
 	v := e.judge(now, t, r)
 	e.tried(now, t, !v.Returned)
-	if tr := e.trackOf(t.lane); tr.slow.add(now.Sub(t.at)) {
+	latency := r.Latency
+	if latency <= 0 {
+		latency = now.Sub(t.at)
+	}
+	if tr := e.trackOf(t.lane); tr.slow.add(latency) {
 		tr.urgent = "answers have become slow"
+		e.pacing.slow(e, tr, now)
 	}
 	return v
 }
@@ -232,8 +241,8 @@ func (e *Core) guilty(now time.Time, t *Ticket) *bucket {
 	if t.op.stop.cause == causeLimited {
 		return t.op
 	}
-	_, full := e.pacing.room(e, t.main, now)
-	if full || e.utilisation(t.op, now) < e.utilisation(t.main, now) || t.main.stop.cause == causeLimited {
+	full := e.pacing.room(e, t.main, now).full
+	if full || e.pacing.use(e, t.op, now) < e.pacing.use(e, t.main, now) || t.main.stop.cause == causeLimited {
 		return t.main
 	}
 	return t.op
@@ -242,7 +251,7 @@ func (e *Core) guilty(now time.Time, t *Ticket) *bucket {
 // limit closes a bucket after a 429.
 func (e *Core) limit(now time.Time, b *bucket, r Result) {
 	s := &b.stop
-	wait := e.cfg.RateLimitWait
+	wait, longest := e.pacing.hold(e, b, now)
 	asked := min(max(r.RetryAfter, time.Second), 24*time.Hour)
 	if s.cause == causeLimited && now.Before(s.until) {
 		// The answer to a request that was on its way when the bucket closed.
@@ -255,7 +264,7 @@ func (e *Core) limit(now time.Time, b *bucket, r Result) {
 		wait = asked
 	}
 	if s.again(now, e.window) {
-		wait = max(wait, s.longer(max(maxLimitWait, e.cfg.RateLimitWait)))
+		wait = max(wait, s.longer(longest))
 	}
 	s.wait, s.gently = wait, true
 	s.close(now, causeLimited, e.jittered(wait))

@@ -2,40 +2,44 @@ package throttle
 
 import "time"
 
-// slots is how finely a window is divided: 100 ms of a 60 s window.
-const slots = 600
+// slots is how finely a window is divided: 100 ms of a 60 s window. past more are kept
+// of what has left it, so that it is known what the count was a short time ago.
+const (
+	slots = 600
+	past  = 100
+	kept  = slots + 1 + past
+)
 
 // window counts requests, each of which leaves again one window length after it entered.
 // It keeps a count for each slot and not the requests, so its size never changes. A
 // request may stay up to one slot too long, never too short: the count is an upper bound.
 //
-// It is written for times that never go back; the Core sees to that.
+// It is written for times that never go back; Core sees to that.
 type window struct {
 	length time.Duration
 	head   int64 // number of the newest slot, counted from the epoch
-	count  [slots + 1]int32
-	total  int
+	count  [kept]int32
+	total  int // of the newest slots+1 slots
 }
 
 func (w *window) slot(now time.Time) int64 {
 	return now.UnixNano() / int64(w.length/slots)
 }
 
+// of returns the count of a slot that is not older than those kept.
+func (w *window) of(slot int64) *int32 { return &w.count[uint64(slot+kept)%kept] }
+
 // at returns how many requests are inside the window now.
 func (w *window) at(now time.Time) int {
 	cur := w.slot(now)
-	switch gone := cur - w.head; {
-	case gone <= 0:
-	case gone > slots:
+	if cur-w.head > kept {
 		w.clear()
 		w.head = cur
-	default:
-		for w.head < cur {
-			w.head++
-			i := w.head % (slots + 1)
-			w.total -= int(w.count[i])
-			w.count[i] = 0
-		}
+	}
+	for w.head < cur {
+		w.head++
+		w.total -= int(*w.of(w.head - slots - 1))
+		*w.of(w.head) = 0
 	}
 	return w.total
 }
@@ -43,7 +47,7 @@ func (w *window) at(now time.Time) int {
 // add enters n requests now.
 func (w *window) add(now time.Time, n int) {
 	w.at(now)
-	w.count[w.head%(slots+1)] += int32(n)
+	*w.of(w.head) += int32(n)
 	w.total += n
 }
 
@@ -51,13 +55,13 @@ func (w *window) add(now time.Time, n int) {
 func (w *window) spread(now time.Time, n int) {
 	w.at(now)
 	for i := range int64(n) {
-		w.count[(w.head-i*slots/int64(n))%(slots+1)]++
+		*w.of(w.head - i*slots/int64(n))++
 	}
 	w.total += n
 }
 
 func (w *window) clear() {
-	w.count = [slots + 1]int32{}
+	w.count = [kept]int32{}
 	w.total = 0
 }
 
@@ -73,4 +77,36 @@ func (w *window) resize(now time.Time, length time.Duration) {
 	}
 	*w = window{length: length}
 	w.add(now, n)
+}
+
+// in returns the whole slots that d has, at most limit.
+func (w *window) in(d time.Duration, limit int64) int64 {
+	return min(max(0, int64(d/(w.length/slots))), limit)
+}
+
+// leaving returns how many of the requests inside leave within d from now.
+func (w *window) leaving(now time.Time, d time.Duration) (n int) {
+	w.at(now)
+	for i := range w.in(d, slots+1) {
+		n += int(*w.of(w.head - slots + i))
+	}
+	return n
+}
+
+// ago returns what at returned d earlier, which may be a sixth of the window at most.
+func (w *window) ago(now time.Time, d time.Duration) int {
+	n := w.at(now)
+	for i := range w.in(d, past) {
+		n += int(*w.of(w.head - slots - 1 - i)) - int(*w.of(w.head - i))
+	}
+	return n
+}
+
+// entered returns how many have entered within the last d.
+func (w *window) entered(now time.Time, d time.Duration) (n int) {
+	w.at(now)
+	for i := range w.in(d, slots+1) {
+		n += int(*w.of(w.head - i))
+	}
+	return n
 }

@@ -1,0 +1,46 @@
+package throttle
+
+import (
+	"fmt"
+	"time"
+)
+
+// plan sets the time of the next reading of a track. After others have moved it comes soon;
+// while nothing happens the intervals grow, the more the freer the window is. With others,
+// readings are a small part of the own requests. It is jittered, so that several programs
+// do not look at the same instant.
+func (p model) plan(e *Core, t *track, now time.Time, moved, alone bool, free float64) {
+	window := e.window.Seconds()
+	if t.began.IsZero() || moved && alone {
+		t.began = now
+	}
+	next := t.interval.Seconds() * 1.5
+	if moved || next == 0 {
+		next = 0.05 * window
+	}
+	longest := max(window/3, free*window)
+	switch {
+	case !alone:
+		p.refresh(e, t.bucket, now)
+		longest = window / 7.5
+		next = max(next, 1/(0.03*max(t.pace, p.full(e, t.bucket)/4)))
+	case now.Sub(t.began) < e.window*7/6:
+		longest = window / 6
+	}
+	t.interval = time.Duration(min(next, longest) * float64(time.Second))
+	t.next = time.Duration(float64(t.interval) * (0.85 + 0.3*e.jitter()))
+}
+
+func (p model) due(e *Core, t *track, now time.Time) (time.Time, string) {
+	if e.failed > 0 {
+		return t.tried.Add(min(p.retry()<<min(e.failed, 10), maxRetryWait)), "the last reading failed"
+	}
+	for _, b := range e.bucketsOf(t) {
+		if b.start.sent(e.mine(b, now)) {
+			return now, "a batch has been sent"
+		}
+	}
+	return t.tried.Add(t.next), "every " + fmt.Sprintf("%.1f", t.next.Seconds()) + " s"
+}
+
+func (p model) retry() time.Duration { return 3 * time.Second }

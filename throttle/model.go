@@ -1,0 +1,126 @@
+package throttle
+
+import (
+	"math"
+	"time"
+)
+
+// model is the pacing of the profiles adaptive, full, neighbour and quick. It keeps a
+// picture of each window, own requests and those of others, and fills it up to a share of
+// the limit. Its parts, one file each:
+//
+//   - window.go: own requests, an upper bound of what the server counts of them;
+//   - others.go: everybody else, as far as readings show them;
+//   - ceiling.go: what may be sent now at most;
+//   - pace.go: how fast to go below that, alone and with others;
+//   - start.go: bursts into an empty window;
+//   - interval.go: when to read the account again;
+//   - mark.go: what slow answers and 429s say about others;
+//   - age.go: how old the counts of a reading are.
+type model struct{ Profile }
+
+// view is what the model keeps of a bucket beside the own requests.
+type view struct {
+	crowd crowd
+	alone bool
+	calm  time.Time // since when no others are heard; zero while they are
+	reach float64   // own may grow to this until the next reading
+	start start
+
+	pacedAt time.Time // when the pace was worked out
+	pace    float64   // requests a second
+}
+
+// top is the number of requests that the window is filled up to.
+func (p model) top(e *Core, b *bucket) float64 {
+	return max(1, float64(b.limit)*min(p.Util, e.cutOff-0.02))
+}
+
+// full is the rate that keeps the window filled, in requests a second.
+func (p model) full(e *Core, b *bucket) float64 { return p.top(e, b) / e.window.Seconds() }
+
+func (p model) room(e *Core, b *bucket, now time.Time) room {
+	if p.over(e, b, now) {
+		return room{until: now.Add(e.window / slots)}
+	}
+	p.refresh(e, b, now)
+	if b.alone && (b.start.open(e.mine(b, now)) || p.isShort(e, b, now)) {
+		return room{}
+	}
+	return room{space: time.Duration(float64(time.Second) / b.pace)}
+}
+
+// refresh works out the pace once in a slot.
+func (p model) refresh(e *Core, b *bucket, now time.Time) {
+	if now.Sub(b.pacedAt) < e.window/slots && !b.pacedAt.IsZero() {
+		return
+	}
+	b.pacedAt, b.pace = now, p.paceNow(e, b, now)
+}
+
+func (p model) use(e *Core, b *bucket, now time.Time) float64 {
+	return (float64(e.mine(b, now)) + b.crowd.expected(now, e.window)) / float64(b.limit)
+}
+
+func (p model) learn(e *Core, t *track, now time.Time, fresh bool) {
+	moved, alone, free := fresh, true, 1.0
+	for _, b := range e.bucketsOf(t) {
+		own := float64(e.mineAgo(b, now, e.age))
+		x := max(0, float64(b.reported)-own)
+		if x <= 1+float64(e.flying(b))/2 {
+			x = 0 // they may be our own
+		}
+		before := b.crowd.forecast()
+		b.crowd.observe(now.Add(-e.age), x, e.window, fresh)
+		p.hear(e, b, now, x)
+		b.reach = own + p.growth(e, b, own, x)
+		p.nextBatch(e, b, now, fresh)
+		b.pacedAt = time.Time{}
+		if own > 0 {
+			moved = moved || math.Abs(b.crowd.forecast()-before) > 0.05*p.full(e, b)
+			alone = alone && b.alone
+			free = min(free, max(0, p.top(e, b)-own-x)/float64(b.limit))
+		}
+	}
+	p.plan(e, t, now, moved, alone, free)
+}
+
+// flying returns the requests in flight that a bucket counts.
+func (e *Core) flying(b *bucket) int {
+	n := b.inFlight
+	if e.legacy && b == e.read.bucket {
+		n += e.write.inFlight
+	}
+	return n
+}
+
+// mineAgo returns what mine was a short time ago.
+func (e *Core) mineAgo(b *bucket, now time.Time, d time.Duration) int {
+	n := b.own.ago(now, d)
+	if e.legacy && b == e.read.bucket {
+		n += e.write.own.ago(now, d)
+	}
+	return n + e.flying(b)
+}
+
+// leaving returns how many own requests leave a bucket within d.
+func (e *Core) leaving(b *bucket, now time.Time, d time.Duration) int {
+	n := b.own.leaving(now, d)
+	if e.legacy && b == e.read.bucket {
+		n += e.write.own.leaving(now, d)
+	}
+	return n
+}
+
+func (p model) ramp(e *Core) time.Duration { return e.window / 6 }
+
+func (p model) rate(e *Core, b *bucket, now time.Time) (perSecond, atOnce float64) {
+	full := p.full(e, b)
+	if b.alone {
+		return full, p.top(e, b) - p.use(e, b, now)*float64(b.limit)
+	}
+	p.refresh(e, b, now)
+	own := float64(e.mine(b, now)) / e.window.Seconds()
+	others := max(b.crowd.rate, b.crowd.count/e.window.Seconds())
+	return max(own, min(b.pace, full-others)), 0
+}
