@@ -321,6 +321,12 @@ func TestCase_D12_RowsOfOneDeviceAreOneRequest(t *testing.T) {
 	if got := d.bodies(); !slices.Equal(got, want) {
 		t.Errorf("sent %q", got)
 	}
+	reversed := "uid,udf1,udf2\n" + deviceC + ",,c2\n" + deviceA + ",,a2\n" + deviceB + ",b1,\n" + deviceA + ",a1,\n"
+	other := updater(t, file(t, reversed), udfs("uid", "udf1", "udf2"), writable(caseFleet()), Settings{})
+	other.mustRun()
+	if got := other.bodies(); !slices.Equal(got, want) {
+		t.Errorf("in another order it sends %q", got)
+	}
 	if d.plan[ClassChange] != 4 {
 		t.Errorf("plan %v", d.plan)
 	}
