@@ -185,7 +185,7 @@ func TestFinish(t *testing.T) {
 	}{
 		{"done", Done([]byte("ok")).Acked(Read), Item{State: StateDone, Attempts: 1, Sent: at(1), Finished: at(2)}, Run{Reads: 1}, "ok"},
 		{"done with nothing", Done(nil).Acked(Write), Item{State: StateDone, Attempts: 1, Sent: at(1), Finished: at(2)}, Run{Writes: 1}, ""},
-		{"skipped", Skipped("not there"), Item{State: StateSkipped, Attempts: 1, Reason: "not there", Sent: at(1), Finished: at(2)}, Run{}, ""},
+		{"skipped", Skipped("not there", 404), Item{State: StateSkipped, Attempts: 1, Reason: "not there", HTTP: 404, Sent: at(1), Finished: at(2)}, Run{}, ""},
 		{"failed", Failed("not_found", "404", 404), Item{State: StateFailed, Attempts: 1, Class: "not_found", Reason: "404", HTTP: 404, Sent: at(1), Finished: at(2)}, Run{}, ""},
 		{"retry", RetryAt(at(9), "500", 500).Acked(Read).Acked(Read), Item{State: StatePending, Attempts: 1, NotBefore: at(9), Reason: "500", HTTP: 500}, Run{Reads: 2}, ""},
 		{"released", Released("429").Throttled(), Item{State: StatePending, Reason: "429"}, Run{Throttled: 1}, ""},

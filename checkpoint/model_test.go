@@ -222,7 +222,7 @@ func (m *model) Finish(t *rapid.T) {
 		o, it.state = Done([]byte(body)), StateDone
 		it.body = body
 	case 1:
-		o, it.state = Skipped("why"), StateSkipped
+		o, it.state = Skipped("why", 404), StateSkipped
 	case 2:
 		o, it.state = Failed("class", "why", 404), StateFailed
 	case 3:

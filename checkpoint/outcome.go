@@ -28,8 +28,10 @@ type Outcome struct {
 // Done ends the item well. The body is kept for Results; an empty one is as good as none.
 func Done(body []byte) Outcome { return Outcome{state: StateDone, body: body} }
 
-// Skipped ends the item as not applicable.
-func Skipped(reason string) Outcome { return Outcome{state: StateSkipped, reason: reason} }
+// Skipped ends the item as not applicable; http is the status that said so, or 0.
+func Skipped(reason string, http int) Outcome {
+	return Outcome{state: StateSkipped, reason: reason, http: http}
+}
 
 // Failed ends the item without success. The class is a word to count failures by, http the status or 0.
 func Failed(class, reason string, http int) Outcome {

@@ -17,6 +17,7 @@ const (
 	actRetry                 // pending again after a growing delay; counts as an attempt
 	actRelease               // pending again at once; the attempt did not count
 	actDoubt                 // sent, perhaps done, never to be repeated by itself
+	actSkip                  // not applicable: settled, and no fault
 )
 
 // verdict is the decision on one item and what it means for the run.
@@ -132,6 +133,10 @@ func classify(op rmm.Operation, err error, returned, stopping bool) verdict {
 		v.action, v.class = actRelease, classThrottled
 	case s == http.StatusForbidden:
 		v.action, v.class = actFail, classPermission
+	case (s == http.StatusNotFound || s == http.StatusBadRequest) && op.Class == rmm.ClassRead && len(op.PathParams()) > 0:
+		// What one object has is asked of many. This one has left meanwhile, or is
+		// of a kind that has no such thing, as a printer has no programs.
+		v.action = actSkip
 	case s == http.StatusNotFound:
 		v.action, v.class = actFail, classNotFound
 	case s == http.StatusConflict:

@@ -230,6 +230,8 @@ func (r *run) record(store context.Context, res result, now time.Time) error {
 		r.counts.Done++
 	case checkpoint.StateFailed:
 		r.counts.Failed++
+	case checkpoint.StateSkipped:
+		r.counts.Skipped++
 	case checkpoint.StateInDoubt:
 		r.counts.InDoubt++
 	default:
@@ -332,7 +334,7 @@ type streak struct {
 func (r *run) guard(res result) {
 	v := res.verdict
 	switch v.action {
-	case actDone:
+	case actDone, actSkip:
 		r.streak = streak{}
 		return
 	case actFail:

@@ -137,6 +137,8 @@ func (r *run) finish(store context.Context, claim checkpoint.Claim, v verdict, b
 		o, res.state = checkpoint.Done(body).With(added...), checkpoint.StateDone
 	case actFail:
 		o, res.state = checkpoint.Failed(v.class, v.reason, v.status), checkpoint.StateFailed
+	case actSkip:
+		o, res.state = checkpoint.Skipped(v.reason, v.status), checkpoint.StateSkipped
 	case actRetry:
 		res.again = now.Add(backoff(claim.Attempts, rand.Float64())) //nolint:gosec // jitter, not a secret
 		o, res.state = checkpoint.RetryAt(res.again, v.reason, v.status), checkpoint.StatePending
