@@ -575,8 +575,12 @@ func TestGuardDefaultsOfLargeFiles(t *testing.T) {
 		total int
 		want  int
 	}{
-		{Limit{}, 10, 25}, {Limit{}, 500, 25}, {Limit{}, 1000, 50},
-		{Limit{Set: true, Value: 3}, 1000, 3}, {Limit{Set: true}, 1000, 0}, {Limit{Set: true, Percent: true, Value: 2.5}, 1000, 25},
+		{Limit{}, 10, 25},
+		{Limit{}, 500, 25},
+		{Limit{}, 1000, 50},
+		{Limit{Set: true, Value: 3}, 1000, 3},
+		{Limit{Set: true}, 1000, 0},
+		{Limit{Set: true, Percent: true, Value: 2.5}, 1000, 25},
 	} {
 		job.Guard.MaxErrors = tc.limit
 		if got := job.MaxErrors(tc.total); got != tc.want {

@@ -353,7 +353,8 @@ func TestRefusedPages(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"2", 404, ""}, {"2", 400, ""},
+		{"2", 404, ""},
+		{"2", 400, ""},
 		{"2", 403, "list/devices is incomplete: page 2 could not be read: 403 Forbidden"},
 		{"2", 500, "list/devices is incomplete: page 2 could not be read: 500 Internal Server Error"},
 		{"0", 404, "list/devices is incomplete: page 0 could not be read: 404 Not Found"},
@@ -455,9 +456,12 @@ func TestActivityLog(t *testing.T) {
 		nextOnLast bool
 		requests   int
 	}{
-		{0, true, 1}, {0, false, 1},
-		{4, true, 3}, {4, false, 2}, // the last page is kept when it names no next one
-		{5, true, 4}, {5, false, 3},
+		{0, true, 1},
+		{0, false, 1},
+		{4, true, 3},
+		{4, false, 2}, // the last page is kept when it names no next one
+		{5, true, 4},
+		{5, false, 3},
 	} {
 		t.Run(fmt.Sprintf("%d/%v", tc.records, tc.nextOnLast), func(t *testing.T) {
 			all := numbered("id", 1, tc.records)
@@ -598,8 +602,8 @@ type brokenAnswers struct{ memory }
 
 func (b brokenAnswers) Answers(ctx context.Context, prefix string) iter.Seq2[Answer, error] {
 	return func(yield func(Answer, error) bool) {
-		for a := range b.memory.Answers(ctx, prefix) {
-			_ = yield(a, nil) && yield(Answer{}, errDisk)
+		for a, err := range b.memory.Answers(ctx, prefix) {
+			_ = yield(a, err) && yield(Answer{}, errDisk)
 			return
 		}
 	}

@@ -367,7 +367,7 @@ func (r *run) settle(ctx, store context.Context) (bool, error) {
 		return true, nil
 	case ctx.Err() != nil:
 		r.stop(ctx)
-		return true, nil
+		return true, nil //nolint:nilerr // the work was told to stop, and did
 	default:
 		return true, fmt.Errorf("settle stage %q: %w", r.stage, err)
 	}
