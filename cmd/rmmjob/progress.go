@@ -81,7 +81,7 @@ func (m *meter) line() string {
 		text += fmt.Sprintf(", %d failed", p.Failed)
 	}
 	if !p.HoldUntil.IsZero() {
-		text += fmt.Sprintf(", the service is down, next try at %s", p.HoldUntil.Local().Format("15:04:05"))
+		text += fmt.Sprintf(", the service is not available, next try at %s", p.HoldUntil.Local().Format("15:04:05"))
 	}
 	return text
 }
@@ -103,7 +103,7 @@ func (m *meter) observe(p runner.Progress) {
 		word += fmt.Sprintf(", %d failed", p.Failed)
 	}
 	if !p.HoldUntil.IsZero() {
-		word += ", service down until " + p.HoldUntil.Local().Format("15:04:05")
+		word += ", service not available, next try " + p.HoldUntil.Local().Format("15:04:05")
 	}
 	m.bar.Describe(word)
 	m.bar.ChangeMax(max(1, p.Items))
