@@ -14,6 +14,9 @@
 // A run also moves through named stages. Advance takes it from one to the next and adds all the items and plan rows of
 // the new stage, or does nothing.
 //
+// While a run works, other processes may leave controls for it (PostControl), which it takes in order and once each, and
+// look at what it last told of itself (SetLive, Live).
+//
 // Durability: every method that returns nil has its change on the disk (write-ahead log, synchronous=full). A result
 // that must not be lost because somebody pressed Ctrl-C is written under context.WithoutCancel; the methods simply obey
 // the context they are given.

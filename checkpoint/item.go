@@ -343,3 +343,26 @@ func (s *Store) Failures(ctx context.Context, run string, limit int) ([]Item, er
 		WHERE run = ? AND state IN ('failed', 'in_doubt') ORDER BY id LIMIT ?`, seq, bound(limit))
 	return items, s.fail(ctx, doing, err)
 }
+
+// PendingCount is how many pending items of one lane and operation a run has.
+type PendingCount struct {
+	Lane, Op string
+	Items    int
+	Ending   int // those of them whose key has the ending that was asked for
+}
+
+// Pending counts the pending items of a run by lane and operation, due or not. Beside all it counts those whose key ends
+// with the given text. It takes a few milliseconds for each 10,000 items.
+func (s *Store) Pending(ctx context.Context, run, ending string) ([]PendingCount, error) {
+	const doing = "count pending items"
+	seq, err := runSeq(ctx, s.read, run)
+	if err != nil {
+		return nil, s.fail(ctx, doing, err)
+	}
+	counts, err := collect(ctx, s.read, func(rows *sql.Rows) (c PendingCount, err error) {
+		err = rows.Scan(&c.Lane, &c.Op, &c.Items, &c.Ending)
+		return c, err
+	}, `SELECT lane, op, count(*), sum(substr(key, -length(?2)) = ?2) FROM items WHERE run = ?1 AND state = 'pending'
+		GROUP BY lane, op ORDER BY lane, op`, seq, ending)
+	return counts, s.fail(ctx, doing, err)
+}

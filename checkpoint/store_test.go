@@ -365,7 +365,7 @@ func TestNewerVersionIsRefused(t *testing.T) {
 	before, _ := os.ReadFile(s.Path())
 	_, err := Open(t.Context(), s.Path())
 	newer, ok := errors.AsType[*VersionError](err)
-	if !ok || newer.Have != 99 || newer.Known != 1 || newer.Path != s.Path() {
+	if !ok || newer.Have != 99 || newer.Known != 2 || newer.Path != s.Path() {
 		t.Errorf("got %v", err)
 	}
 	if after, _ := os.ReadFile(s.Path()); string(after) != string(before) {
@@ -380,7 +380,10 @@ func TestMigrations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := openNew(t, folder)
+	old, err := open(t.Context(), filepath.Join(folder, "state.db"), fstest.MapFS{"0001_initial.sql": {Data: first}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	newRun(t, old, "r")
 	old.Close()
 
@@ -404,7 +407,7 @@ func TestMigrations(t *testing.T) {
 		t.Errorf("note %q, version %d, %v", note, version, err)
 	}
 	if _, err := Open(t.Context(), old.Path()); err == nil {
-		t.Error("version 3 was opened by a program that knows 1")
+		t.Error("version 3 was opened by a program that knows 2")
 	}
 	steps["0005_gap.sql"] = &fstest.MapFile{}
 	if _, err := open(t.Context(), old.Path(), steps); err == nil || !strings.Contains(err.Error(), "0005_gap.sql") {
