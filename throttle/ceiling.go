@@ -22,4 +22,4 @@ func (p model) growth(e *Core, b *bucket, own, x float64) float64 {
 }
 
 // leastShare is the share of the free room that a newcomer may take.
-const leastShare = 0.2
+const leastShare = 0.1

@@ -209,11 +209,11 @@ func (e *Core) Step(wall time.Time) Move {
 	// While a reading is on its way one request stays behind, so that there is always
 	// somebody who waits for it and ends it when he gives up.
 	for e.waiting > 1 || e.waiting == 1 && !e.reading {
-		l := e.nextOpen(now)
+		l, d := e.nextOpen(now)
 		if l == nil {
 			break
 		}
-		out.Granted = append(out.Granted, e.grant(now, l))
+		out.Granted = append(out.Granted, e.grant(now, l, d))
 	}
 	out.Refused = e.refuse(now)
 	out.Wake = e.wall(e.nextWake(now))

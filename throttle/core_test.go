@@ -41,7 +41,7 @@ func (e *Core) send(now time.Time, lane string, n int) []*Ticket {
 	var out []*Ticket
 	for range n {
 		e.Enqueue(now, lane)
-		out = append(out, e.grant(e.tick(now), e.lanes[lane]))
+		out = append(out, e.grant(e.tick(now), e.lanes[lane], e.decide(now, e.lanes[lane])))
 	}
 	return out
 }

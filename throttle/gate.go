@@ -121,8 +121,7 @@ func (e *Core) laneOf(name string) *lane {
 
 // nextOpen returns the lane whose oldest request may be sent now and came first, or nil.
 // A pause that has become necessary begins here, when somebody wants to send.
-func (e *Core) nextOpen(now time.Time) *lane {
-	var best *lane
+func (e *Core) nextOpen(now time.Time) (best *lane, then decision) {
 	for _, l := range e.order {
 		if len(l.queue) == 0 {
 			continue
@@ -133,15 +132,14 @@ func (e *Core) nextOpen(now time.Time) *lane {
 			continue
 		}
 		if d.open(now) && (best == nil || l.queue[0].seq < best.queue[0].seq) {
-			best = l
+			best, then = l, d
 		}
 	}
-	return best
+	return best, then
 }
 
 // grant sends the oldest request of a lane.
-func (e *Core) grant(now time.Time, l *lane) *Ticket {
-	d := e.decide(now, l)
+func (e *Core) grant(now time.Time, l *lane, d decision) *Ticket {
 	t := l.queue[0]
 	l.queue[0] = nil
 	l.queue = l.queue[1:]

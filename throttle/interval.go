@@ -1,9 +1,6 @@
 package throttle
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // plan sets the time of the next reading of a track. After others have moved it comes soon;
 // while nothing happens the intervals grow, the more the freer the window is. With others,
@@ -21,9 +18,13 @@ func (p model) plan(e *Core, t *track, now time.Time, moved, alone bool, free fl
 	longest := max(window/3, free*window)
 	switch {
 	case !alone:
-		p.refresh(e, t.bucket, now)
+		own := float64(e.mine(t.bucket, now)) / window
 		longest = window / 7.5
-		next = max(next, 1/(0.03*max(t.pace, p.full(e, t.bucket)/4)))
+		if p.over(e, t.bucket, now) {
+			// Nothing can be sent anyway.
+			next, longest = 1.5*next, 1.5*longest
+		}
+		next = max(next, 1/(0.03*max(own, p.full(e, t.bucket)/4)))
 	case now.Sub(t.began) < e.window*7/6:
 		longest = window / 6
 	}
@@ -31,16 +32,16 @@ func (p model) plan(e *Core, t *track, now time.Time, moved, alone bool, free fl
 	t.next = time.Duration(float64(t.interval) * (0.85 + 0.3*e.jitter()))
 }
 
-func (p model) due(e *Core, t *track, now time.Time) (time.Time, string) {
+func (p model) due(e *Core, t *track, now time.Time) (time.Time, reason) {
 	if e.failed > 0 {
-		return t.tried.Add(min(p.retry()<<min(e.failed, 10), maxRetryWait)), "the last reading failed"
+		return t.tried.Add(min(p.retry()<<min(e.failed, 10), maxRetryWait)), reason{text: "the last reading failed"}
 	}
 	for _, b := range e.bucketsOf(t) {
 		if b.start.sent(e.mine(b, now)) {
-			return now, "a batch has been sent"
+			return now, reason{text: "a batch has been sent"}
 		}
 	}
-	return t.tried.Add(t.next), "every " + fmt.Sprintf("%.1f", t.next.Seconds()) + " s"
+	return t.tried.Add(t.next), reason{every: t.next}
 }
 
 func (p model) retry() time.Duration { return 3 * time.Second }

@@ -2,23 +2,28 @@ package throttle
 
 import "time"
 
-// heed is by how much own requests weigh more than those of others in the pace of a program
-// that is not alone. It is what makes equals meet at equal shares.
-const heed = 0.35
+// push is by how much the programs of an account would fill the window too far if each had
+// what it wants; the ceiling holds them back. It is what makes the window full.
+const push = 1.7
 
 // paceNow returns the requests a second that a bucket is paced at below the ceiling.
 func (p model) paceNow(e *Core, b *bucket, now time.Time) float64 {
-	full := p.full(e, b)
-	if !b.alone {
-		others := max(b.crowd.rate, (b.crowd.rate+b.crowd.count/e.window.Seconds())/2)
-		return min(max((full*(1+heed/2)-others)/(1+heed), 0.05*full), full)
+	own, top, full := float64(e.mine(b, now)), p.top(e, b), p.full(e, b)
+	if b.alone {
+		// So that the window is filled a third of it from now on, whatever leaves it until
+		// then.
+		ahead := e.window / 3
+		stays := own - float64(e.leaving(b, now, ahead)) + b.crowd.left(now.Add(ahead), e.window)
+		pace := (top-stays)/ahead.Seconds() - b.crowd.forecast()
+		return min(max(pace, 0.1*full), 3*full)
 	}
-	// Alone: so that the window is filled a third of it from now on, whatever leaves it
-	// until then.
-	ahead := e.window / 3
-	stays := float64(e.mine(b, now)-e.leaving(b, now, ahead)) + b.crowd.left(now.Add(ahead), e.window)
-	pace := (p.top(e, b)-stays)/ahead.Seconds() - b.crowd.forecast()
-	return min(max(pace, 0.1*full), 3*full)
+	// With others: towards an own count that falls by half a request with each of theirs.
+	// Whoever has more than another sees fewer others than that one does, but not so many
+	// fewer that it would want more: equals end at equal counts.
+	ahead := e.window / 4
+	want := (push*top - b.crowd.expected(now, e.window)) / 2
+	pace := (want - own + float64(e.leaving(b, now, ahead))) / ahead.Seconds()
+	return max(0.05*full, min(pace, full, 1.2*want/e.window.Seconds()))
 }
 
 // hear notices whether there are others.

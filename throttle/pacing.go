@@ -11,7 +11,7 @@ type pacing interface {
 	// use returns the share of b that is in use as far as is known.
 	use(e *Core, b *bucket, now time.Time) float64
 	// due returns when the next reading for a track is due, and why then.
-	due(e *Core, t *track, now time.Time) (at time.Time, why string)
+	due(e *Core, t *track, now time.Time) (at time.Time, why reason)
 	// learn takes in a reading that the buckets of the track have already stored. It is
 	// the first one, or the first after a gap, if fresh.
 	learn(e *Core, t *track, now time.Time, fresh bool)
@@ -39,4 +39,17 @@ func pacingOf(p Profile) pacing {
 		return model{p}
 	}
 	return reference{p}
+}
+
+// reason says why a reading is due.
+type reason struct {
+	text  string
+	every time.Duration // instead of a text
+}
+
+func (r reason) String() string {
+	if r.every > 0 {
+		return "every " + r.every.Round(100*time.Millisecond).String()
+	}
+	return r.text
 }

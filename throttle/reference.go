@@ -1,7 +1,6 @@
 package throttle
 
 import (
-	"fmt"
 	"math"
 	"time"
 )
@@ -66,7 +65,7 @@ func (p reference) confidence(e *Core, t *track, now time.Time) float64 {
 	return min(1, float64(e.mine(t.bucket, now))/float64(p.ConfidenceCount))
 }
 
-func (p reference) due(e *Core, t *track, now time.Time) (time.Time, string) {
+func (p reference) due(e *Core, t *track, now time.Time) (time.Time, reason) {
 	confidence := p.confidence(e, t, now)
 	delay, quiet := p.load(e, t, now)
 	factor := 1.0
@@ -89,7 +88,7 @@ func (p reference) due(e *Core, t *track, now time.Time) (time.Time, string) {
 	if e.failed > 0 {
 		// Longer each time, because a reading that hangs may hold a lone worker.
 		interval = max(interval, min(p.CalibrationBase<<min(e.failed, 10), maxRetryWait))
-		return t.tried.Add(interval), "the last reading failed"
+		return t.tried.Add(interval), reason{text: "the last reading failed"}
 	}
 	needed := 0
 	switch {
@@ -99,9 +98,9 @@ func (p reference) due(e *Core, t *track, now time.Time) (time.Time, string) {
 		needed = max(10, p.ConfidenceCount*2/5)
 	}
 	if at := t.tried.Add(interval); needed == 0 || t.since < needed || !now.Before(at) {
-		return at, "every " + interval.Round(100*time.Millisecond).String()
+		return at, reason{every: interval}
 	}
-	return now, fmt.Sprintf("%d own requests", needed)
+	return now, reason{text: "enough own requests have been sent"}
 }
 
 func (p reference) learn(e *Core, t *track, now time.Time, _ bool) {

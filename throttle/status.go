@@ -162,9 +162,9 @@ func (e *Core) Status(wall time.Time) Status {
 			b.Stable = t.stable
 			at, why := e.pacing.due(e, t, now)
 			if t.urgent != "" {
-				at, why = now, t.urgent
+				at, why = now, reason{text: t.urgent}
 			}
-			b.NextCalibration, b.Why = e.wall(at), why
+			b.NextCalibration, b.Why = e.wall(at), why.String()
 		}
 	}
 	return s

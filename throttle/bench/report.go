@@ -116,8 +116,11 @@ func (g goal) met(name string, rows []figures) bool {
 		return true
 	}
 	least := g.least
-	if name != "full" {
+	switch name {
+	case "adaptive":
 		least -= g.loose
+	case "neighbour":
+		least -= 2 * g.loose
 	}
 	v := median(sorted(rows, g.of))
 	return v >= least && v <= g.most

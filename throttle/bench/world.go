@@ -1,7 +1,6 @@
 package main
 
 import (
-	"container/heap"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -114,11 +113,11 @@ func (w *world) run() {
 		w.at(c.begin, c.start)
 	}
 	for w.open > 0 && len(w.todo) > 0 {
-		next := heap.Pop(&w.todo).(appointment)
-		if !w.end.IsZero() && next.at.After(w.end) {
+		next := w.todo.pop()
+		w.now = time.Unix(0, next.at).UTC()
+		if !w.end.IsZero() && w.now.After(w.end) {
 			return
 		}
-		w.now = next.at
 		next.do()
 	}
 }
@@ -128,37 +127,56 @@ func (w *world) at(t time.Time, do func()) {
 		t = w.now
 	}
 	w.seq++
-	heap.Push(&w.todo, appointment{t, w.seq, do})
+	w.todo.push(appointment{t.UnixNano(), w.seq, do})
 }
 
 func (w *world) after(d time.Duration, do func()) { w.at(w.now.Add(d), do) }
 
-// appointment is something that happens at a time; agenda orders them.
+// appointment is something that happens at a time; agenda is a heap of them.
 type appointment struct {
-	at  time.Time
+	at  int64 // nanoseconds since the epoch
 	seq int
 	do  func()
 }
 
 type agenda []appointment
 
-func (a agenda) Len() int      { return len(a) }
-func (a agenda) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
-func (a agenda) Less(i, j int) bool {
-	if a[i].at.Equal(a[j].at) {
-		return a[i].seq < a[j].seq
-	}
-	return a[i].at.Before(a[j].at)
+func (a agenda) before(i, j int) bool {
+	return a[i].at < a[j].at || a[i].at == a[j].at && a[i].seq < a[j].seq
 }
-func (a *agenda) Push(x any) { *a = append(*a, x.(appointment)) }
 
-// Pop removes the last entry, as heap.Interface wants it.
-func (a *agenda) Pop() any {
-	old := *a
-	x := old[len(old)-1]
-	old[len(old)-1].do = nil
-	*a = old[:len(old)-1]
-	return x
+func (a *agenda) push(x appointment) {
+	*a = append(*a, x)
+	h := *a
+	for i := len(h) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if !h.before(i, parent) {
+			return
+		}
+		h[i], h[parent] = h[parent], h[i]
+		i = parent
+	}
+}
+
+func (a *agenda) pop() appointment {
+	h := *a
+	first, n := h[0], len(h)-1
+	h[0], h[n] = h[n], appointment{}
+	h = h[:n]
+	*a = h
+	for i := 0; ; {
+		least := i
+		for _, child := range [2]int{2*i + 1, 2*i + 2} {
+			if child < n && h.before(child, least) {
+				least = child
+			}
+		}
+		if least == i {
+			return first
+		}
+		h[i], h[least] = h[least], h[i]
+		i = least
+	}
 }
 
 // outsiders are other programs of the same account: requests of one kind at a rate, while
