@@ -38,7 +38,7 @@ func newMeter(a *app) *meter {
 		m.bar = progressbar.NewOptions(1,
 			progressbar.OptionSetWriter(a.stderr),
 			progressbar.OptionSetDescription("connecting"),
-			progressbar.OptionSetWidth(20),
+			progressbar.OptionSetWidth(barWidth(a.width)),
 			progressbar.OptionShowCount(),
 			progressbar.OptionSetPredictTime(false),
 			progressbar.OptionThrottle(100*time.Millisecond),
@@ -86,6 +86,38 @@ func (m *meter) line() string {
 	return text
 }
 
+// barWidth is the width of the bar itself on a terminal of so many columns.
+func barWidth(columns int) int {
+	if columns == 0 {
+		return 20
+	}
+	return min(20, max(4, columns/4))
+}
+
+// fit cuts the words before the bar so that the line does not wrap, since a line
+// that does cannot be drawn over.
+func (m *meter) fit(words string, p runner.Progress) string {
+	if m.app.width == 0 {
+		return words
+	}
+	rest := len(fmt.Sprintf(" 100%% || (%d/%d) ", p.Items, p.Items)) + barWidth(m.app.width)
+	if left := max(4, m.app.width-1-rest); len(words) > left {
+		return words[:left]
+	}
+	return words
+}
+
+// stopping says that the first request to stop was heard, since what is in flight
+// may take a while.
+func (m *meter) stopping(why string, grace time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.bar != nil {
+		_ = m.bar.Clear()
+	}
+	m.app.say("%s: finishing what is in flight, for %s at most; a second Ctrl-C cuts it off", why, grace)
+}
+
 // observe takes the progress of the runner.
 func (m *meter) observe(p runner.Progress) {
 	m.mu.Lock()
@@ -105,7 +137,7 @@ func (m *meter) observe(p runner.Progress) {
 	if !p.HoldUntil.IsZero() {
 		word += ", service not available, next try " + p.HoldUntil.Local().Format("15:04:05")
 	}
-	m.bar.Describe(word)
+	m.bar.Describe(m.fit(word, p))
 	m.bar.ChangeMax(max(1, p.Items))
 	// A bar that cannot be drawn is no reason to stop.
 	_ = m.bar.Set(min(p.Settled, max(1, p.Items)-1))
@@ -131,6 +163,9 @@ func (m *meter) event(e throttle.Event) {
 		text += " (until " + e.Until.Local().Format("15:04:05") + ")"
 	}
 	m.app.say("%s throttle: %s", e.At.Local().Format("15:04:05"), text)
+	if m.bar != nil {
+		_ = m.bar.RenderBlank() // nothing may move for minutes
+	}
 }
 
 // close ends the meter and clears its line.

@@ -110,7 +110,7 @@ func (s *session) requestWords(sum runner.Summary, took time.Duration) string {
 		parts = append(parts, count(int64(left), "request")+" left")
 	}
 	if s.rec.Throttled > 0 {
-		parts = append(parts, fmt.Sprintf("%d answers 429 or blocked", s.rec.Throttled))
+		parts = append(parts, count(s.rec.Throttled, "answer")+" 429 or blocked")
 	}
 	if sum.Retries > 0 {
 		parts = append(parts, fmt.Sprintf("%d repeated after a fault", sum.Retries))

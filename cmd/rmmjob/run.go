@@ -426,6 +426,14 @@ func (s *session) drain(ctx context.Context) (runner.Summary, error) {
 	cfg.Work = s.work
 	s.say("run %s: job %s on %s", s.rec.ID, s.job.Name, s.conn.name)
 	defer s.meter.close()
+	heard := context.AfterFunc(ctx, func() {
+		why := "stopping"
+		if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+			why = cause.Error()
+		}
+		s.meter.stopping(why, cfg.Grace)
+	})
+	defer heard()
 	return runner.Run(ctx, cfg)
 }
 

@@ -188,6 +188,9 @@ func TestFirstSignalFinishesWhatIsInFlight(t *testing.T) {
 			b.wait(reached)
 			p.signal(sig)
 			res := p.result(exitStopped, time.Minute)
+			if n := strings.Count(p.stderr.String(), "stopping: finishing what is in flight"); n != 1 {
+				t.Errorf("%d lines say that the signal was heard\n%s", n, &p.stderr)
+			}
 			done := counted(t, res, "writes")
 			if res["state"] != "stopped" || done < 9 || done >= devices {
 				t.Errorf("after the signal: %v", res)
