@@ -107,15 +107,15 @@ func (m *meter) fit(words string, p runner.Progress) string {
 	return words
 }
 
-// stopping says that the first request to stop was heard, since what is in flight
-// may take a while.
-func (m *meter) stopping(why string, grace time.Duration) {
+// stopping says that a request to stop was heard, since what is in flight may take
+// a while.
+func (m *meter) stopping(text string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.bar != nil {
 		_ = m.bar.Clear()
 	}
-	m.app.say("%s: finishing what is in flight, for %s at most; a second Ctrl-C cuts it off", why, grace)
+	m.app.say("%s", text)
 }
 
 // observe takes the progress of the runner.

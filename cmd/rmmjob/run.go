@@ -24,19 +24,19 @@ func runVerb(ctx context.Context, a *app, args []string) error {
 	f := a.newFlags()
 	f.setting("workers", "page_size", "grace", "throttle.profile", "throttle.max_pause")
 	fresh := f.Bool("new", false, "start a new run even if one is unfinished")
-	limit := f.Duration("max-duration", 0, "stop as resumable after this time, such as 4h (default none)")
+	limit := f.maxDuration()
 	rest, err := f.parse(args, 1, 1)
 	if err != nil {
 		return err
 	}
-	return a.execute(ctx, rest[0], options{fresh: *fresh, maxDuration: *limit})
+	return a.execute(ctx, rest[0], options{fresh: *fresh, maxDuration: limit.d})
 }
 
 // resumeVerb continues an unfinished run: the only one, or the one named.
 func resumeVerb(ctx context.Context, a *app, args []string) error {
 	f := a.newFlags()
 	f.setting("workers", "page_size", "grace", "throttle.profile", "throttle.max_pause")
-	limit := f.Duration("max-duration", 0, "stop as resumable after this time, such as 4h (default none)")
+	limit := f.maxDuration()
 	rest, err := f.parse(args, 0, 1)
 	if err != nil {
 		return err
@@ -45,7 +45,33 @@ func resumeVerb(ctx context.Context, a *app, args []string) error {
 	if err != nil {
 		return err
 	}
-	return a.execute(ctx, rec.JobPath, options{resume: rec.ID, maxDuration: *limit})
+	return a.execute(ctx, rec.JobPath, options{resume: rec.ID, maxDuration: limit.d})
+}
+
+// maxDuration adds the flag of a time limit. Zero is none.
+func (f *flags) maxDuration() *limitFlag {
+	limit := &limitFlag{}
+	f.Var(limit, "max-duration", "stop as resumable after this time, such as 4h (default none)")
+	return limit
+}
+
+// limitFlag is a duration that is not negative.
+type limitFlag struct{ d time.Duration }
+
+func (l *limitFlag) String() string {
+	if l.d == 0 {
+		return ""
+	}
+	return l.d.String()
+}
+func (l *limitFlag) Type() string { return "duration" }
+func (l *limitFlag) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return fmt.Errorf("%q is not a time such as 90m or 4h", text)
+	}
+	l.d = d
+	return nil
 }
 
 // planVerb makes the plan of an update and stops before the first write.
@@ -103,7 +129,7 @@ func (a *app) resumable(ctx context.Context, args []string) (checkpoint.Run, err
 	case 1:
 		return found[0], nil
 	case 0:
-		return checkpoint.Run{}, usagef("no run is unfinished: there is nothing to resume").withHint("rmmjob runs lists the runs")
+		return checkpoint.Run{}, usagef("no run is unfinished: there is nothing to resume").withHint("all runs: %s", a.nextCommand("runs"))
 	}
 	e := usagef("%d runs are unfinished: name one", len(found))
 	for _, rec := range found {
@@ -427,11 +453,11 @@ func (s *session) drain(ctx context.Context) (runner.Summary, error) {
 	s.say("run %s: job %s on %s", s.rec.ID, s.job.Name, s.conn.name)
 	defer s.meter.close()
 	heard := context.AfterFunc(ctx, func() {
-		why := "stopping"
+		why, cut := "stopping", "a second Ctrl-C"
 		if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
-			why = cause.Error()
+			why, cut = cause.Error(), "Ctrl-C twice"
 		}
-		s.meter.stopping(why, cfg.Grace)
+		s.meter.stopping(fmt.Sprintf("%s: finishing what is in flight, for %s at most; %s cuts it off", why, cfg.Grace, cut))
 	})
 	defer heard()
 	return runner.Run(ctx, cfg)
