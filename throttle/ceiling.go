@@ -15,7 +15,7 @@ func (p model) over(e *Core, b *bucket, now time.Time) bool {
 // not run into the limit together.
 func (p model) growth(e *Core, b *bucket, own, x float64) float64 {
 	share := 1.0
-	if own+x > 0 {
+	if own+x > 0 && !b.alone {
 		share = max(own/(own+x), leastShare)
 	}
 	return 2 + share*max(0, p.top(e, b)-own-x)

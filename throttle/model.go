@@ -31,9 +31,14 @@ type view struct {
 	pace    float64   // requests a second
 }
 
-// top is the number of requests that the window is filled up to.
+// top is the number of requests that the window is filled up to. Alone it is a hundredth of
+// the limit more, because own requests are counted for longer than the server does.
 func (p model) top(e *Core, b *bucket) float64 {
-	return max(1, float64(b.limit)*min(p.Util, e.cutOff-0.02))
+	util := p.Util
+	if b.alone {
+		util += 0.01
+	}
+	return max(1, float64(b.limit)*min(util, e.cutOff-0.01))
 }
 
 // full is the rate that keeps the window filled, in requests a second.
@@ -67,12 +72,13 @@ func (p model) learn(e *Core, t *track, now time.Time, fresh bool) {
 	for _, b := range e.bucketsOf(t) {
 		own := float64(e.mineAgo(b, now, e.age))
 		x := max(0, float64(b.reported)-own)
-		if x <= 1+float64(e.flying(b))/2 {
+		doubt := 1 + float64(e.flying(b))/2
+		if x <= doubt {
 			x = 0 // they may be our own
 		}
 		before := b.crowd.forecast()
 		b.crowd.observe(now.Add(-e.age), x, e.window, fresh)
-		p.hear(e, b, now, x)
+		p.hear(e, b, now, doubt)
 		b.reach = own + p.growth(e, b, own, x)
 		p.nextBatch(e, b, now, fresh)
 		b.pacedAt = time.Time{}

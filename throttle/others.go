@@ -14,6 +14,8 @@ type crowd struct {
 	count  float64   // then
 	rate   float64   // of new ones, per second, smoothed
 	recent float64   // of those between the last two readings
+	news   float64   // how many those were
+	before time.Time // when the reading before the last was
 }
 
 // stretch is n requests that came evenly from a moment to another.
@@ -61,7 +63,7 @@ func (c *crowd) observe(at time.Time, x float64, window time.Duration, fresh boo
 	if fresh || c.at.IsZero() {
 		*c = crowd{spans: c.spans[:0], rate: x / window.Seconds(), recent: x / window.Seconds()}
 		c.add(at.Add(-window), at, x)
-		c.at, c.count = at, x
+		c.at, c.before, c.count, c.news = at, at, x, x
 		return
 	}
 	if !at.After(c.at) {
@@ -69,7 +71,8 @@ func (c *crowd) observe(at time.Time, x float64, window time.Duration, fresh boo
 	}
 	left := c.left(at, window)
 	dt := at.Sub(c.at).Seconds()
-	c.recent = max(0, x-left) / max(dt, 0.5)
+	c.before, c.news = c.at, max(0, x-left)
+	c.recent = c.news / max(dt, 0.5)
 	c.rate += (1 - math.Exp(-dt/memory)) * (c.recent - c.rate)
 	if x < left {
 		for i := range c.spans {

@@ -26,19 +26,24 @@ func (p model) paceNow(e *Core, b *bucket, now time.Time) float64 {
 	return max(0.05*full, min(pace, full, 1.2*want/e.window.Seconds()))
 }
 
-// hear notices whether there are others.
-func (p model) hear(e *Core, b *bucket, now time.Time, x float64) {
-	full := p.full(e, b)
+// hear notices whether there are others. They are gone when for five seconds no more has
+// come than doubt, but that counts only while there is room: in a full window everybody is
+// silent.
+func (p model) hear(e *Core, b *bucket, now time.Time, doubt float64) {
+	c := &b.crowd
+	if c.news > doubt {
+		b.calm = time.Time{}
+	} else if b.calm.IsZero() {
+		b.calm = c.before
+	}
 	switch {
-	case b.crowd.rate > 0.02*full:
-		b.alone, b.calm = false, time.Time{}
-	case b.alone:
-	case b.crowd.count == 0 && b.calm.IsZero() && x == 0:
+	case c.rate > 0.02*p.full(e, b) && b.calm.IsZero():
+		b.alone = false
+	case c.count == 0 && c.rate == 0:
 		b.alone = true
-	case b.calm.IsZero():
-		b.calm = now
-	case now.Sub(b.calm) >= e.window/12 && float64(e.mine(b, now))+x < p.top(e, b)-0.05*float64(b.limit):
-		// Silence counts only while there is room: in a full window everybody is silent.
+	case !b.alone && !b.calm.IsZero() && c.at.Sub(b.calm) >= e.window/12 &&
+		float64(e.mine(b, now))+c.count < p.top(e, b)-0.05*float64(b.limit):
 		b.alone = true
+		c.rate, c.recent = 0, 0
 	}
 }

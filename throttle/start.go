@@ -31,7 +31,7 @@ func (p model) nextBatch(e *Core, b *bucket, now time.Time, fresh bool) {
 		return
 	}
 	s.size = max(firstBatch, 2*s.size)
-	n := p.burst(e, b, now, min(s.size, b.limit/2-own))
+	n := p.burst(e, b, now, min(s.size, b.limit/2-own), 1)
 	s.upTo = own + n
 	s.over = n < 5
 }
@@ -40,14 +40,14 @@ func (p model) nextBatch(e *Core, b *bucket, now time.Time, fresh bool) {
 // burst of ours.
 const strangersMayFill = 0.99
 
-// burst returns how many requests, of those wanted, may be sent at once, so that strangers who then start
+// burst returns how many requests, of those wanted and not fewer than least, may be sent at once, so that strangers who then start
 // at the profile's guard rate do not meet a full window, even if nothing more is sent: the
 // burst stays for a whole window, as long as they need to fill it.
-func (p model) burst(e *Core, b *bucket, now time.Time, wanted int) int {
+func (p model) burst(e *Core, b *bucket, now time.Time, wanted, least int) int {
 	own := e.mine(b, now)
 	most := min(float64(wanted), p.top(e, b)-float64(own)-b.crowd.expected(now, e.window))
 	const steps = 12
-	for i := steps; i > 0 && most >= 1; i-- {
+	for i := steps; i > 0 && most >= float64(least); i-- {
 		d := e.window * time.Duration(i) / steps
 		stays := float64(own-e.leaving(b, now, d)) + b.crowd.left(now.Add(d), e.window)
 		most = min(most, float64(b.limit)*(strangersMayFill-p.Guard*float64(i)/steps)-stays)
@@ -58,5 +58,5 @@ func (p model) burst(e *Core, b *bucket, now time.Time, wanted int) int {
 // isShort tells whether the whole rest of the job is so small that it may be sent at once.
 func (p model) isShort(e *Core, b *bucket, now time.Time) bool {
 	n, known := e.rest(b)
-	return known && n <= p.burst(e, b, now, n)
+	return known && n <= p.burst(e, b, now, n, n)
 }

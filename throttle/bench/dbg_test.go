@@ -28,6 +28,12 @@ func TestDbg(t *testing.T) {
 		w.end = w.start.Add(30 * time.Minute)
 		w.strangers(throttle.Read, 7, onAndOff(w, 30*time.Minute))
 	}
+	if os.Getenv("S7") != "" {
+		w.strangers(throttle.Read, 8, []phase{{0, time.Minute}})
+		c := w.client("a", 8, map[string]int{throttle.Read: 3000}, who)
+		c.begin = w.start.Add(time.Minute)
+		n = 0
+	}
 	for i := range n {
 		c := w.client(fmt.Sprint("s", i), 8, map[string]int{throttle.Read: endless}, who)
 		c.begin = w.start.Add(time.Duration(w.rng.Float64() * float64(10*time.Second)))

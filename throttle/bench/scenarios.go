@@ -138,7 +138,6 @@ func scenarios() []scenario {
 		sessions(2, ratioAtLeast(0.94), fair, no429(), few),
 		sessions(3, ratioAtLeast(0.92), fair, no429(), few),
 		sessions(5, ratioAtLeast(0.90), fair, no429(), few),
-		sessions(8),
 		{
 			name: "S6", about: "others on and off at 70 % of the reads, 30 minutes", rivals: true,
 			goals: []goal{
