@@ -97,6 +97,15 @@ func (c *CSV) Row(row []Value) error {
 // Rows is the number of rows so far, without the header.
 func (c *CSV) Rows() int64 { return c.rows }
 
+// Warnings tells of a file that is too long for Excel, which would show its
+// first part without a word.
+func (c *CSV) Warnings() []string {
+	if c.rows < ExcelMaxRows {
+		return nil
+	}
+	return []string{fmt.Sprintf("the CSV file has %d rows; Excel shows the first %d", c.rows, ExcelMaxRows-1)}
+}
+
 // Close writes what is buffered.
 func (c *CSV) Close() error {
 	if err := c.w.Flush(); c.err == nil {

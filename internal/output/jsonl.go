@@ -15,17 +15,19 @@ type JSONL struct {
 	w    *bufio.Writer
 	keys [][]byte // `"name":`, with what stands before it
 	line []byte
-	rows int64
-	err  error
+	// What stands around an object.
+	before, after string
+	rows          int64
+	err           error
 }
 
 // NewJSONL starts a file of JSON lines. It has no header, so an empty file is
 // one without rows. The error is for an empty list of columns.
 func NewJSONL(w io.Writer, headers []string) (*JSONL, error) {
 	if len(headers) == 0 {
-		return nil, errors.New("a JSON lines file needs at least one column")
+		return nil, errors.New("a JSON file needs at least one column")
 	}
-	j := &JSONL{w: bufio.NewWriterSize(w, bufferSize)}
+	j := &JSONL{w: bufio.NewWriterSize(w, bufferSize), after: "\n"}
 	for i, h := range headers {
 		key := []byte{','}
 		if i == 0 {
@@ -44,7 +46,7 @@ func (j *JSONL) Row(row []Value) error {
 	if j.err = checkWidth(row, len(j.keys)); j.err != nil {
 		return j.err
 	}
-	j.line = j.line[:0]
+	j.line = append(j.line[:0], j.before...)
 	for i, v := range row {
 		j.line = append(j.line, j.keys[i]...)
 		switch {
@@ -57,7 +59,8 @@ func (j *JSONL) Row(row []Value) error {
 			j.line = appendJSONText(j.line, v.Text)
 		}
 	}
-	j.line = append(j.line, '}', '\n')
+	j.line = append(j.line, '}')
+	j.line = append(j.line, j.after...)
 	if _, j.err = j.w.Write(j.line); j.err == nil {
 		j.rows++
 	}

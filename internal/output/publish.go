@@ -65,6 +65,7 @@ type File struct {
 	size         int64
 	mode         fs.FileMode
 	private      bool  // the mode was narrowed and has to be set in the end
+	secret       bool  // and stays so
 	err          error // first failed write
 	state        fileState
 	disk         disk
@@ -131,6 +132,13 @@ func Create(path, run string) (*File, error) {
 	file.private = f.Chmod(0o600) == nil
 	return file, nil
 }
+
+// KeepPrivate makes the published file readable by its owner only, whatever the
+// mode of other files or of the one it replaces.
+func (f *File) KeepPrivate() { f.secret = true }
+
+// Target is the absolute path that the file is to have, behind symbolic links.
+func (f *File) Target() string { return f.target }
 
 // Write adds to the file. After a failed write, Publish fails too.
 func (f *File) Write(p []byte) (int, error) {
@@ -236,7 +244,7 @@ func (f *File) seal() error {
 }
 
 func (f *File) finish() error {
-	if f.private {
+	if f.private && !f.secret {
 		mode := f.mode
 		if info, err := os.Stat(f.target); err == nil {
 			mode = info.Mode().Perm()
