@@ -42,6 +42,11 @@ func (d *decoder) job(root *yaml.Node) *Job {
 		return j
 	}
 	export, update := child(root, "export"), child(root, "update")
+	for _, name := range []string{"guard", "results", "confirm"} {
+		if key := child(root, name); key != nil && export != nil && update == nil && len(d.faults) == 0 {
+			d.fault(key, "remove it", "%q has no effect on an export, which changes nothing", name)
+		}
+	}
 	switch {
 	case export != nil && update != nil:
 		d.fault(update, "make two jobs of it", "a job is an export or an update, not both")

@@ -165,14 +165,11 @@ type Throttle struct {
 // Load reads and checks a job file. A fault of the contents is reported as [Errors], all faults of the file together.
 // A file that cannot be read is reported the same way, with the cause inside.
 func Load(path string) (*Job, error) {
-	f, err := os.Open(path)
+	f, err := openFile(path, "job file")
 	if err != nil {
-		return nil, unreadable(path, "job file", err)
+		return nil, err
 	}
 	defer closeRead(f)
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, Errors{{Pos: Pos{File: path}, Message: "this is a folder, not a job file"}}
-	}
 	data, err := io.ReadAll(io.LimitReader(f, maxJobFile+1))
 	if err != nil {
 		return nil, unreadable(path, "job file", err)
@@ -182,6 +179,33 @@ func Load(path string) (*Job, error) {
 
 // closeRead closes a file that was only read, so that nothing can be lost by it.
 func closeRead(f *os.File) { _ = f.Close() }
+
+// article puts the article before a name.
+func article(what string) string {
+	if strings.ContainsRune("aeiou", rune(what[0])) {
+		return "an " + what
+	}
+	return "a " + what
+}
+
+// openFile opens an input that must be a file. Opening a pipe would wait for its
+// other end, for ever and deaf to any signal, so the kind is looked at first.
+func openFile(path, what string) (*os.File, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, unreadable(path, what, err)
+	case info.IsDir():
+		return nil, Errors{{Pos: Pos{File: path}, Message: "this is a folder, not " + article(what)}}
+	case !info.Mode().IsRegular():
+		return nil, Errors{{Pos: Pos{File: path}, Message: "this is a device or a pipe, not " + article(what)}}
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, unreadable(path, what, err)
+	}
+	return f, nil
+}
 
 // unreadable reports a file that could not be opened or read. The system's own text is kept for causes that need it.
 func unreadable(path, what string, err error) Errors {

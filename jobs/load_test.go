@@ -91,8 +91,8 @@ func TestParseFaults(t *testing.T) {
 		{"swapped letters", devices + "tiemout: 4s\n", []string{`3:1: unknown key "tiemout" in the job (did you mean "timeout"?)`}},
 		{"strange key", devices + "retries: 3\n", []string{`3:1: unknown key "retries" in the job (known here: version, name, account, export, update, guard, throttle, workers, timeout, grace, confirm, results)`}},
 		{"secret", devices + "api_key: hunter2\nthrottle: {Secret: hunter2}\n", []string{
-			`3:1: secrets do not belong in a job file: "api_key" (set DATTO_API_KEY and DATTO_API_SECRET in the environment, or store them with: rmmjob auth login)`,
-			`4:12: secrets do not belong in a job file: "Secret" (set DATTO_API_KEY and DATTO_API_SECRET in the environment, or store them with: rmmjob auth login)`,
+			`3:1: secrets do not belong in a job file: "api_key" (set DATTO_API_KEY and DATTO_API_SECRET in the environment, or use a credentials file)`,
+			`4:12: secrets do not belong in a job file: "Secret" (set DATTO_API_KEY and DATTO_API_SECRET in the environment, or use a credentials file)`,
 		}},
 		{"empty value", devices + "account:\n", []string{`3:1: "account" has no value (give it a value or remove the key)`}},
 		{"empty text", devices + "account: ''\n", []string{`3:10: account is empty (give it a value or remove the key)`}},

@@ -90,14 +90,11 @@ func OpenTable(rows Rows, want []string) (*Table, error) {
 
 // identify hashes the file and returns its first bytes.
 func (t *Table) identify() ([]byte, error) {
-	f, err := os.Open(t.rows.CSV)
+	f, err := openFile(t.rows.CSV, "input file")
 	if err != nil {
-		return nil, unreadable(t.rows.CSV, "input file", err)
+		return nil, err
 	}
 	defer closeRead(f)
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, t.refuse("", "this is a folder, not an input file")
-	}
 	head := make([]byte, headBytes)
 	n, err := io.ReadFull(f, head)
 	sum := sha256.New()
@@ -162,9 +159,9 @@ type pass struct {
 // open starts a pass with the delimiter given and moves it to the header line. If the file names a delimiter itself, in a
 // line sep=; as Excel understands it, that one is returned.
 func (t *Table) open(delimiter byte) (p *pass, named byte, err error) {
-	f, err := os.Open(t.rows.CSV)
+	f, err := openFile(t.rows.CSV, "input file")
 	if err != nil {
-		return nil, 0, unreadable(t.rows.CSV, "input file", err)
+		return nil, 0, err
 	}
 	sum := sha256.New()
 	raw := io.TeeReader(f, sum)

@@ -237,7 +237,7 @@ func (d *decoder) section(n *yaml.Node, name string, fields []field) {
 		i := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
 		switch {
 		case i < 0 && looksSecret(key.Value):
-			d.fault(key, "set DATTO_API_KEY and DATTO_API_SECRET in the environment, or store them with: rmmjob auth login", "secrets do not belong in a job file: %q", clip(key.Value, 40))
+			d.fault(key, "set DATTO_API_KEY and DATTO_API_SECRET in the environment, or use a credentials file", "secrets do not belong in a job file: %q", clip(key.Value, 40))
 		case i < 0:
 			d.fault(key, suggestion(key.Value, known), "unknown key %q in %s", clip(key.Value, 40), name)
 		case fields[i].read == nil:

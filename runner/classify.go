@@ -51,8 +51,11 @@ const (
 // minutes. A conflict of two writers is over sooner, and an answer of the API that
 // makes no sense seldom gets better.
 func attempts(v verdict) int {
-	if v.class == classConflict || v.class == classProtocol && !v.outage {
+	switch {
+	case v.class == classConflict:
 		return 5
+	case v.class == classProtocol && !v.outage:
+		return 2
 	}
 	return 10
 }

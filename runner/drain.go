@@ -364,11 +364,20 @@ func (r *run) guard(res result) {
 // may pass: a list with a hole is of no use, and what is read already is kept
 // for the next try. Other failures are for the work to judge.
 func (r *run) unread(res result) {
-	switch v := res.verdict; v.class {
+	v := res.verdict
+	err := fmt.Errorf("%s cannot be read: %s", res.op, v.reason)
+	switch v.class {
 	case classPermission:
-		r.stopAs(checkpoint.RunAuth, fmt.Errorf("%s cannot be read: %s", res.op, v.reason))
-	case classService, classNetwork, classProtocol:
-		r.stopAs(checkpoint.RunUnreachable, fmt.Errorf("%s cannot be read: %s", res.op, v.reason))
+		r.stopAs(checkpoint.RunAuth, err)
+	case classService, classNetwork:
+		r.stopAs(checkpoint.RunUnreachable, err)
+	case classProtocol:
+		if v.outage {
+			r.stopAs(checkpoint.RunUnreachable, err)
+			return
+		}
+		// The API answers, but what it says cannot be the list.
+		r.stopAs(checkpoint.RunIncomplete, &jobs.IncompleteError{Message: err.Error()})
 	}
 }
 

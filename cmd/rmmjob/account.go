@@ -85,7 +85,7 @@ func (a *app) openSim() (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &connection{name: "simulated account", id: "sim", baseURL: base, client: client, sim: sim}, nil
+	return &connection{name: "simulated account", id: "sim " + a.sim.settings, baseURL: base, client: client, sim: sim}, nil
 }
 
 // The credentials of simulated accounts. They open nothing else.

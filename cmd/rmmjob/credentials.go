@@ -50,6 +50,10 @@ func (acc account) secrets(ctx context.Context) (credentials, error) {
 // readPrivate reads a small file that only its owner may read. On Windows the
 // folder's access list decides and is not looked at.
 func readPrivate(path string) ([]byte, error) {
+	// Looked at before it is opened: opening a pipe waits for its other end.
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, usagef("credentials: %s is not a file", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, usagef("credentials: %w", err)

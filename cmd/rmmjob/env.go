@@ -64,9 +64,10 @@ func systemEnv() *env {
 // error that means lost data (a full disk behind a redirection), for the
 // exit code.
 type stream struct {
-	mu  sync.Mutex
-	w   io.Writer
-	err error
+	mu   sync.Mutex
+	w    io.Writer
+	err  error
+	gone bool // it was closed from the start
 }
 
 func newStream(w io.Writer) *stream { return &stream{w: w} }
@@ -78,7 +79,12 @@ func (s *stream) Write(p []byte) (int, error) {
 	if s.w == nil {
 		return len(p), nil
 	}
-	if _, err := s.w.Write(p); err != nil && s.err == nil && !isClosed(err) {
+	_, err := s.w.Write(p)
+	switch {
+	case err == nil:
+	case isClosed(err):
+		s.gone = s.gone || !errors.Is(err, syscall.EPIPE)
+	case s.err == nil:
 		s.err = err
 	}
 	return len(p), nil
@@ -89,6 +95,14 @@ func (s *stream) lost() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
+}
+
+// closed tells whether something was written to a stream that nobody had opened:
+// no harm to messages, but a loss of data.
+func (s *stream) closed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gone
 }
 
 // isClosed tells whether a write failed because nobody listens.

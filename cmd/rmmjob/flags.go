@@ -37,6 +37,10 @@ func (a *app) newFlags() *flags {
 	fs.Var(&a.sim, "sim", "use a simulated account; settings as --sim=devices=5000,seed=7")
 	fs.Lookup("sim").NoOptDefVal = "true"
 	fs.StringVar(&a.config, "config", a.config, "config file instead of the usual one")
+	// Defaults come from the first pass over the line; help shows the real ones.
+	for _, name := range []string{"json", "quiet"} {
+		fs.Lookup(name).DefValue = "false"
+	}
 	f.setting("account", "credentials_file", "state_dir", "ca_cert", "timeout")
 	return f
 }

@@ -19,18 +19,19 @@ import (
 	"rmmjob/internal/rmmsim"
 )
 
-// kills is how often a test kills the program: few by default, RMMJOB_KILLS for
-// a measurement.
-func kills(t *testing.T, def int) int {
+// kills is how often a test kills the program, and whether it does so at the size
+// of a measurement: few kills of a small run by default, RMMJOB_KILLS of a large
+// one otherwise.
+func kills(t *testing.T, def int) (n int, large bool) {
 	text := os.Getenv("RMMJOB_KILLS")
 	if text == "" {
-		return def
+		return def, false
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
 		t.Fatalf("RMMJOB_KILLS: %v", err)
 	}
-	return n
+	return n, true
 }
 
 // bench is a simulated account on loopback, a folder with a job, and the program.
@@ -126,12 +127,17 @@ func (b *bench) exportJob(name string) string {
 // of an uninterrupted run, whatever the number of workers.
 func TestCase_R01_KillAndResume(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "devices=5000,limits=60000/60000,latency=20ms")
+	n, large := kills(t, 3)
+	devices, settings, longest := 1000, "devices=1000,udfs=30,page-max=50,limits=60000/60000,latency=20ms", time.Second
+	if large {
+		devices, settings, longest = 5000, "devices=5000,limits=60000/60000,latency=20ms", 1500*time.Millisecond
+	}
+	b := newBench(t, settings)
 	b.finish(exitOK, "one", "run", b.exportJob("one"), "--workers", "1")
 	b.finish(exitOK, "sixteen", "run", b.exportJob("sixteen"), "--workers", "16")
 	want := b.read("one.csv")
-	if n := bytes.Count(want, []byte("\r\n")); n < 5001 {
-		t.Fatalf("the file has %d lines, want a heading and 5,000 devices", n)
+	if lines := bytes.Count(want, []byte("\r\n")); lines < devices+1 {
+		t.Fatalf("the file has %d lines, want a heading and %d devices", lines, devices)
 	}
 	if !bytes.Equal(want, b.read("sixteen.csv")) {
 		t.Error("1 and 16 workers wrote different files")
@@ -139,8 +145,8 @@ func TestCase_R01_KillAndResume(t *testing.T) {
 
 	job := b.exportJob("killed")
 	killed := 0
-	for range kills(t, 4) {
-		if b.kill(1500*time.Millisecond, "killed", "run", job) {
+	for range n {
+		if b.kill(longest, "killed", "run", job) {
 			killed++
 		}
 		if data, err := os.ReadFile(filepath.Join(b.dir, "killed.csv")); err == nil && !bytes.Equal(data, want) {
@@ -155,15 +161,19 @@ func TestCase_R01_KillAndResume(t *testing.T) {
 	if err != nil || len(leftovers) > 0 {
 		t.Errorf("left beside the file: %v %v", leftovers, err)
 	}
-	t.Logf("%d of %d starts were killed in the middle", killed, kills(t, 4))
+	t.Logf("%d of %d starts were killed in the middle", killed, n)
 }
 
 // TestKillUpdate kills an update at random moments: no write that is on record
 // as acknowledged is sent again, and the account ends as the input says.
 func TestKillUpdate(t *testing.T) {
 	t.Parallel()
-	const rows, equal = 2000, 800
-	b := newBench(t, "devices=2500,limits=600000/600000,limit.device-udf-set=600000,latency=15ms")
+	n, large := kills(t, 3)
+	rows, equal, settings, longest := 300, 120, "devices=400,udfs=30,limits=600000/600000,latency=15ms", 1500*time.Millisecond
+	if large {
+		rows, equal, settings, longest = 2000, 800, "devices=2500,limits=600000/600000,latency=15ms", 4*time.Second
+	}
+	b := newBench(t, settings)
 	var csv strings.Builder
 	csv.WriteString("uid,tag\r\n")
 	devices := b.account.DeviceUIDs()
@@ -188,8 +198,8 @@ update:
 	var acked []map[string]bool // targets on record as done after each kill
 	var marks []int             // length of the account's log then
 	killed := 0
-	for range kills(t, 5) {
-		if b.kill(4*time.Second, "state", "run", job) {
+	for range n {
+		if b.kill(longest, "state", "run", job) {
 			killed++
 		}
 		acked = append(acked, b.doneTargets("state"))
@@ -221,16 +231,17 @@ update:
 			}
 		}
 	}
-	t.Logf("%d of %d starts were killed; %d writes for %d changes; the last call: %v", killed, kills(t, 5), sum(targets), len(targets), res["counts"])
+	t.Logf("%d of %d starts were killed; %d writes for %d changes; the last call: %v", killed, n, sum(targets), len(targets), res["counts"])
 }
 
 // TestUpdateSendsOnlyChanges counts the writes of an uninterrupted update.
 func TestUpdateSendsOnlyChanges(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "devices=2500,limits=600000/600000,limit.device-udf-set=600000")
+	const rows, equal = 1000, 400
+	b := newBench(t, "devices=1200,udfs=30,limits=600000/600000")
 	var csv strings.Builder
 	csv.WriteString("uid,tag\r\n")
-	for i, d := range b.account.DeviceUIDs()[:2000] {
+	for i, d := range b.account.DeviceUIDs()[:rows] {
 		tag := fmt.Sprintf("tag-%05d", i)
 		if i%5 < 2 {
 			if err := b.account.SetUDF(d, "udf7", tag); err != nil {
@@ -260,12 +271,12 @@ update:
 		t.Fatalf("the plan wrote %d times", n)
 	}
 	b.finish(exitOK, "state", "run", job)
-	if n := writes(); n != 1200 {
-		t.Fatalf("%d writes, want 1,200", n)
+	if n := writes(); n != rows-equal {
+		t.Fatalf("%d writes, want %d", n, rows-equal)
 	}
 	b.finish(exitOK, "state", "run", job)
-	if n := writes(); n != 1200 {
-		t.Fatalf("the second run wrote %d times", n-1200)
+	if n := writes(); n != rows-equal {
+		t.Fatalf("the second run wrote %d times", n-(rows-equal))
 	}
 }
 

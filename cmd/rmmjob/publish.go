@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"rmmjob/internal/output"
@@ -31,15 +32,35 @@ func resolveColumns(job *jobs.Job) ([]output.Column, error) {
 		specs = []output.ColumnSpec{{Path: x.Preset}}
 	}
 	columns, err := output.Resolve(element, specs)
-	var fault *output.ColumnError
-	if errors.As(err, &fault) {
-		pos := x.FromPos
-		if fault.Index < len(x.Columns) {
-			pos = x.Columns[fault.Index].Pos
-		}
-		return nil, jobs.Errors{{Pos: pos, Message: err.Error()}}
+	if fault := (*output.ColumnError)(nil); !errors.As(err, &fault) {
+		return columns, err
 	}
-	return columns, err
+	if x.Preset != "" {
+		return nil, jobs.Errors{{Pos: x.FromPos, Message: fmt.Sprintf("%s has no preset %q of columns", x.From.Name, x.Preset),
+			Hint: "there are default, summary and all"}}
+	}
+	// Each by itself, so that all faults are told at once; a heading that is there
+	// twice shows only together.
+	var faults jobs.Errors
+	for i, spec := range specs {
+		if _, one := output.Resolve(element, []output.ColumnSpec{spec}); one != nil {
+			faults = append(faults, columnFault(x.Columns[i], one))
+		}
+	}
+	if len(faults) == 0 {
+		fault, _ := errors.AsType[*output.ColumnError](err)
+		faults = append(faults, columnFault(x.Columns[fault.Index], err))
+	}
+	return nil, faults
+}
+
+// columnFault puts the place of a column instead of its number.
+func columnFault(c jobs.Column, err error) *jobs.Error {
+	text := err.Error()
+	if _, rest, ok := strings.Cut(text, ": "); ok && strings.HasPrefix(text, "column ") {
+		text = rest
+	}
+	return &jobs.Error{Pos: c.Pos, Message: text}
 }
 
 // styleOf is how the values of one output are written.

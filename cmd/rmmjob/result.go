@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -169,6 +170,10 @@ func (a *app) finish(r result) int {
 			r.Code = exitInternal
 		}
 		fmt.Fprintf(a.stdout, "%s\n", text)
+	}
+	if a.stdout.closed() && r.Code == exitOK && (a.json || slices.ContainsFunc(r.Files, func(f file) bool { return f.Path == "-" })) {
+		a.message(errors.New("standard output is closed, and what was to go there is lost"))
+		r.Code = exitLocalIO
 	}
 	if err := a.stdout.lost(); err != nil && r.Code == exitOK {
 		a.message(fmt.Errorf("write standard output: %w", err))

@@ -112,6 +112,7 @@ func (s *session) writeResultsTo(ctx context.Context, dir string) (_ []file, err
 				if files[i], err = output.Create(filepath.Join(dir, name), s.rec.ID); err != nil {
 					return nil, fail(exitLocalIO, "%w", err)
 				}
+				files[i].KeepPrivate() // they hold what the input holds
 				if writers[i], err = output.NewCSV(files[i], headers, output.CSVOptions{}); err != nil {
 					return nil, fail(exitLocalIO, "write %s: %w", name, err)
 				}

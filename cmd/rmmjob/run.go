@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -219,8 +220,11 @@ func (s *session) prepare(ctx context.Context, path string) (err error) {
 		if s.columns, err = resolveColumns(s.job); err != nil {
 			return err
 		}
-		if s.about.Targets, err = s.expandTargets(); err != nil {
+		if s.about.Targets, err = s.expandTargets(s.job, s.began, s.id); err != nil {
 			return err
+		}
+		if i := slices.Index(s.about.Targets, "-"); i >= 0 && s.json {
+			return usagef("%s: the output goes to standard output, which --json needs", s.job.Export.To[i].Pos)
 		}
 	case s.job.Update != nil:
 		if s.input, err = jobs.OpenInput(s.job); err != nil {
@@ -248,27 +252,22 @@ func (s *session) prepare(ctx context.Context, path string) (err error) {
 // jobKey is the identity of the job: its file and its account.
 func (s *session) jobKey() string { return s.job.Path + "\n" + s.conn.id }
 
-// expandTargets gives the paths of the output files for a run that starts now.
-func (s *session) expandTargets() ([]string, error) {
-	paths := make([]string, len(s.job.Export.To))
+// expandTargets gives the paths of the output files of a run that starts at a
+// moment and has the given id.
+func (a *app) expandTargets(job *jobs.Job, at time.Time, run string) ([]string, error) {
+	paths := make([]string, len(job.Export.To))
 	seen := map[string]jobs.Pos{}
-	for i, to := range s.job.Export.To {
-		if to.Path == "-" {
-			if s.json {
-				return nil, usagef("%s: the output goes to standard output, which --json needs", to.Pos)
-			}
-			paths[i] = "-"
-		} else {
-			p, err := output.Expand(to.Path, s.began, output.Vars{
-				Job: s.job.Name, Account: s.settings.text("account"), Run: s.id,
-			})
+	for i, to := range job.Export.To {
+		paths[i] = to.Path
+		if to.Path != "-" {
+			p, err := output.Expand(to.Path, at, output.Vars{Job: job.Name, Account: a.settings.text("account"), Run: run})
 			if err != nil {
 				return nil, jobs.Errors{{Pos: to.Pos, Message: err.Error()}}
 			}
 			paths[i] = p
 		}
-		if at, twice := seen[paths[i]]; twice {
-			return nil, jobs.Errors{{Pos: to.Pos, Message: fmt.Sprintf("a second output with the path of line %d", at.Line)}}
+		if first, twice := seen[paths[i]]; twice {
+			return nil, jobs.Errors{{Pos: to.Pos, Message: fmt.Sprintf("a second output with the path of line %d", first.Line)}}
 		}
 		seen[paths[i]] = to.Pos
 	}

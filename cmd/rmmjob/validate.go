@@ -123,12 +123,17 @@ func (a *app) validateExport(job *jobs.Job) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	now := a.now()
+	paths, err := a.expandTargets(job, now, newRunID(now, job.Name))
+	if err != nil {
+		return "", err
+	}
 	var targets []string
-	for _, to := range job.Export.To {
+	for i, to := range job.Export.To {
 		if _, err := styleOf(to); err != nil {
 			return "", err
 		}
-		name := to.Path
+		name := paths[i]
 		if name == "-" {
 			name = "standard output"
 		}

@@ -34,6 +34,9 @@ func Platforms() []string { return slices.Clone(platforms) }
 // this computer only.
 func ParseBaseURL(s string) (*url.URL, error) {
 	text := trimBlanks(s)
+	if name := strings.TrimRight(text, "."); !strings.ContainsAny(name, ".:/") {
+		text = name // a platform and a slip of the pen; a host has an inner dot
+	}
 	if text == "" {
 		return nil, errors.New("the API address is empty; give a platform name such as merlot, or an address")
 	}

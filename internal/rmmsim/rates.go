@@ -132,10 +132,15 @@ func NewQuota(limits Limits, rules QuotaRules) *Quota {
 		return q
 	}
 	add(bucketWrite, limits.Write, DefaultLimit, rules.FixedWrites)
+	// The operations keep their share of the writes when that limit is another.
+	writes := limits.Write
+	if writes == 0 {
+		writes = DefaultLimit
+	}
 	for _, op := range rules.Operations {
-		fallback := DefaultOperationLimit
+		fallback := max(1, writes*DefaultOperationLimit/DefaultLimit)
 		if op == "device-udf-set" {
-			fallback = DefaultLimit
+			fallback = writes
 		}
 		add(op, limits.Ops[op], fallback, rules.FixedWrites)
 	}
