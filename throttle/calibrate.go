@@ -82,7 +82,7 @@ func (e *Core) wantReading(now time.Time) bool {
 		if len(l.queue) == 0 {
 			continue
 		}
-		if s := e.decide(now, l).paused; s != nil && s.over(now) {
+		if s := e.pausedBy(now, l); s != nil && s.over(now) {
 			return true
 		}
 	}

@@ -228,7 +228,7 @@ func (e *Core) refuse(now time.Time) (refused []*Ticket) {
 		if len(l.queue) == 0 {
 			continue
 		}
-		s := e.decide(now, l).paused
+		s := e.pausedBy(now, l)
 		if s == nil {
 			continue
 		}

@@ -84,6 +84,15 @@ func (e *Core) decide(now time.Time, l *lane) decision {
 	return d
 }
 
+// pausedBy returns the stop that closes a lane, without more of a decision than that takes.
+func (e *Core) pausedBy(now time.Time, l *lane) *stop {
+	main, op := e.touched(l)
+	if e.block.cause == "" && main.stop.cause == "" && (op == nil || op.stop.cause == "") {
+		return nil
+	}
+	return e.decide(now, l).paused
+}
+
 // after moves the decision to space after last, if that is later.
 func (d *decision) after(last time.Time, space time.Duration) {
 	d.space = max(d.space, space)

@@ -58,5 +58,5 @@ func (p model) burst(e *Core, b *bucket, now time.Time, wanted, least int) int {
 // isShort tells whether the whole rest of the job is so small that it may be sent at once.
 func (p model) isShort(e *Core, b *bucket, now time.Time) bool {
 	n, known := e.rest(b)
-	return known && n <= p.burst(e, b, now, n, n)
+	return known && n <= b.limit && n <= p.burst(e, b, now, n, n)
 }

@@ -43,6 +43,8 @@ type gate interface {
 	// answered takes an answer and tells after how long the worker may go on, and whether
 	// the request must be sent again.
 	answered(p *passage, status int, latency time.Duration) (again bool, rest time.Duration)
+	// settle comes after answered, when the client has given its idle workers work.
+	settle()
 }
 
 // passage is one request on its way.
@@ -139,10 +141,11 @@ func (c *client) answer(p *passage, status int, latency time.Duration) {
 	}
 	if rest > 0 {
 		c.w.after(rest, func() { c.idle++; c.assign() })
-		return
+	} else {
+		c.idle++
+		c.assign()
 	}
-	c.idle++
-	c.assign()
+	c.gate.settle()
 }
 
 func (c *client) count(status int) {

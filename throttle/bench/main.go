@@ -69,7 +69,7 @@ func main() {
 		}
 		var field []contender
 		for _, c := range contenders() {
-			if chosen(*names, c.name, func(a, b string) bool { return a == b }) && (c.ours && c.workers == 0 || s.rivals) {
+			if chosen(*names, c.name, func(a, b string) bool { return a == b }) && (c.ours && c.workers == 0 || s.rivals && (c.workers == 0 || s.name == "S1")) {
 				field = append(field, c)
 			}
 		}

@@ -9,9 +9,10 @@ import (
 
 // engine is the gate of the product: the arithmetic of throttle.Limiter in virtual time.
 type engine struct {
-	c    *client
-	core *throttle.Core
-	wake time.Time
+	c     *client
+	core  *throttle.Core
+	wake  time.Time
+	dirty bool // an answer has come since the last Step
 }
 
 // profile returns the gate of a profile.
@@ -40,14 +41,20 @@ func (g *engine) answered(p *passage, status int, latency time.Duration) (bool, 
 	if n := g.c.left[p.lane]; v.Returned && n < endless {
 		g.core.Expect(p.lane, n+g.c.waiting[p.lane]+1)
 	}
-	// The client first takes back what was refused; then the gate decides again.
-	g.c.w.after(0, g.pump)
+	g.dirty = true
 	return v.Returned, 0
+}
+
+func (g *engine) settle() {
+	if g.dirty {
+		g.pump()
+	}
 }
 
 // pump lets the core decide and carries it out.
 func (g *engine) pump() {
 	w := g.c.w
+	g.dirty = false
 	m := g.core.Step(w.now)
 	for _, t := range m.Granted {
 		g.c.send(&passage{lane: t.Lane(), ticket: t})

@@ -120,7 +120,7 @@ func (g goal) met(name string, rows []figures) bool {
 	case "adaptive":
 		least -= g.loose
 	case "neighbour":
-		least -= 2 * g.loose
+		least -= 3 * g.loose
 	}
 	v := median(sorted(rows, g.of))
 	return v >= least && v <= g.most

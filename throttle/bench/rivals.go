@@ -30,6 +30,8 @@ func (g *rival) ask(lane string) {
 	w.at(at, func() { g.c.send(&passage{lane: lane}) })
 }
 
+func (g *rival) settle() {}
+
 func (g *rival) answered(_ *passage, status int, _ time.Duration) (bool, time.Duration) {
 	if status == 200 {
 		g.streak = 0
@@ -154,7 +156,7 @@ func (g *oracle) ask(lane string) {
 	g.pump()
 }
 
-// blockedUntil is when the address may send again.
+// pump sends what there is room for, and looks again a little later if something is left.
 func (g *oracle) pump() {
 	w := g.c.w
 	stuck := false
@@ -221,6 +223,8 @@ func (g *oracle) send(lane string) {
 		w.after(there-there/2, func() { g.c.answer(&passage{lane: lane}, status, there) })
 	})
 }
+
+func (g *oracle) settle() {}
 
 func (g *oracle) answered(_ *passage, status int, _ time.Duration) (bool, time.Duration) {
 	return status != 200, 0
