@@ -11,6 +11,7 @@ import (
 	"iter"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Result is an item together with its answer.
@@ -22,6 +23,8 @@ type Result struct {
 	State   State
 	Reason  string
 	HTTP    int // status of the answer that the reason is about; 0 when there was none
+
+	Finished time.Time // when the item came to its state; zero while it is under way
 }
 
 // Results walks the items of a run whose keys begin with prefix, whatever their state, in the byte order of their keys,
@@ -35,7 +38,7 @@ func (s *Store) Results(ctx context.Context, run, keyPrefix string) iter.Seq2[Re
 			yield(Result{}, s.fail(ctx, doing, err))
 			return
 		}
-		query := `SELECT i.key, i.op, i.payload, i.state, i.reason, i.http, r.encoding, coalesce(r.size, 0), r.body
+		query := `SELECT i.key, i.op, i.payload, i.state, i.reason, i.http, i.finished, r.encoding, coalesce(r.size, 0), r.body
 			FROM items i LEFT JOIN results r ON r.item = i.id WHERE i.run = ? AND i.key %s ? ORDER BY i.key`
 		first, next := fmt.Sprintf(query, ">="), fmt.Sprintf(query, ">")
 		paged(func(after *Result) ([]Result, error) {
@@ -47,9 +50,11 @@ func (s *Store) Results(ctx context.Context, run, keyPrefix string) iter.Seq2[Re
 			return page(rows, err, func(rows *sql.Rows) (r Result, size int, err error) {
 				var encoding sql.NullString
 				var stored sql.RawBytes
-				if err := rows.Scan(&r.Key, &r.Op, &r.Payload, &r.State, &r.Reason, &r.HTTP, &encoding, &size, &stored); err != nil {
+				var finished sql.NullInt64
+				if err := rows.Scan(&r.Key, &r.Op, &r.Payload, &r.State, &r.Reason, &r.HTTP, &finished, &encoding, &size, &stored); err != nil {
 					return r, 0, err
 				}
+				r.Finished = moment(finished)
 				if !strings.HasPrefix(r.Key, keyPrefix) {
 					return r, 0, errEnd
 				}

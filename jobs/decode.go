@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -428,65 +427,42 @@ func (d *decoder) timezone(n *yaml.Node, t *Target) {
 	t.Timezone = s
 }
 
-// updatable are the operations that an update can write, with the check of the names of their fields. A check returns the
-// fault and a hint, or nothing.
-var updatable = []struct {
-	name  string
-	field func(string) (fault, hint string)
-	dates bool // some field is a date
-}{
-	{"device-udf-set", udfField, false},
-	{"device-warranty-create", warrantyField, true},
-}
-
-var udfName = regexp.MustCompile(`^udf([0-9]+)$`)
-
-func udfField(name string) (string, string) {
-	m := udfName.FindStringSubmatch(spell.Fold(name))
-	if m == nil {
-		return fmt.Sprintf("unknown field %q of device-udf-set", clip(name, 40)), fmt.Sprintf("the fields are udf1 to udf%d", rmm.MaxUDF)
-	}
-	number, err := strconv.Atoi(m[1])
-	if err != nil || number < 1 || number > rmm.MaxUDF {
-		return fmt.Sprintf("there is no field %s", clip(name, 40)), fmt.Sprintf("the fields are udf1 to udf%d", rmm.MaxUDF)
-	}
-	if exact := "udf" + strconv.Itoa(number); exact != name {
-		return fmt.Sprintf("unknown field %q of device-udf-set", clip(name, 40)), fmt.Sprintf("did you mean %q?", exact)
-	}
-	return "", ""
-}
-
-func warrantyField(name string) (string, string) {
-	if name == "warrantyDate" {
-		return "", ""
-	}
-	return fmt.Sprintf("unknown field %q of device-warranty-create", clip(name, 40)), suggestion(name, []string{"warrantyDate"})
-}
-
 // update reads what to write.
 func (d *decoder) update(n *yaml.Node) *UpdateSpec {
 	u := &UpdateSpec{Empty: "keep", OnNotFound: "fail", OnRowFault: "hold", Pos: d.pos(n.Line, n.Column)}
-	var set, rows *yaml.Node
+	var match, set, rows *yaml.Node
 	d.section(n, "update", []field{
 		{"operation", need, func(n *yaml.Node) { u.Operation = d.operation(n) }},
 		{"rows", need, func(n *yaml.Node) { rows = n; d.rows(n, &u.Rows) }},
-		{"match", need, func(n *yaml.Node) { u.Match = d.match(n) }},
-		{"set", need, func(n *yaml.Node) { set = n }},
+		{"match", false, func(n *yaml.Node) { match = n }},
+		{"set", false, func(n *yaml.Node) { set = n }},
 		{"empty", false, d.choice(&u.Empty, "empty", "keep", "clear")},
 		{"on_not_found", false, d.choice(&u.OnNotFound, "on_not_found", "fail", "skip")},
 		{"on_row_fault", false, d.choice(&u.OnRowFault, "on_row_fault", "hold", "stop")},
 		{"protected", false, nil},
 	})
-	for _, op := range updatable {
-		if op.name != u.Operation.Name {
-			continue
-		}
-		if set != nil {
-			u.Set = d.settings(set, op.field)
-		}
-		if u.Rows.DateFormat != "" && !op.dates {
-			d.fault(child(rows, "date_format"), "remove it", "date_format has no effect: %s writes no date", op.name)
-		}
+	if u.Operation.Name == "" || n.Kind != yaml.MappingNode {
+		return u
+	}
+	op := operationOf(u.Operation.Name)
+	switch {
+	case match != nil && len(op.matchFields()) == 0:
+		d.fault(child(n, "match"), "remove it", "%s has no target that exists before: the name is in set", op.name)
+	case match != nil:
+		u.Match = d.match(match, op)
+	case child(n, "match") == nil && len(op.matchFields()) > 0:
+		d.fault(n, "", "update lacks the key %q", "match")
+	}
+	switch {
+	case set != nil && !op.hasSet():
+		d.fault(child(n, "set"), "remove it", "%s takes no values", op.name)
+	case set != nil:
+		u.Set = d.settings(set, op)
+	case child(n, "set") == nil && op.hasSet():
+		d.fault(n, "", "update lacks the key %q", "set")
+	}
+	if u.Rows.DateFormat != "" && op.name != "device-warranty-create" {
+		d.fault(child(rows, "date_format"), "remove it", "date_format has no effect: %s writes no date", op.name)
 	}
 	return u
 }
@@ -505,6 +481,8 @@ func (d *decoder) operation(n *yaml.Node) rmm.Operation {
 	switch {
 	case known && slices.Contains(writes, name):
 		return op
+	case notForJobs[name] != "":
+		d.fault(n, "available: "+strings.Join(writes, ", "), "%s is refused in jobs: %s", name, notForJobs[name])
 	case known && op.IsWrite():
 		d.fault(n, "available: "+strings.Join(writes, ", "), "updates by %q are not available in this version of rmmjob", name)
 	case known:
@@ -556,16 +534,14 @@ func (d *decoder) rows(n *yaml.Node, r *Rows) {
 	})
 }
 
-// matchFields are the fields by which a device is found.
-var matchFields = []string{"uid", "id", "hostname", "siteName", "siteUid"}
-
-// match reads how a row finds its device: by uid, by id, or by host name, the last also within a site.
-func (d *decoder) match(n *yaml.Node) []Match {
+// match reads how a row finds its target. The site of a thing comes first, whatever the order in the file.
+func (d *decoder) match(n *yaml.Node, op operation) []Match {
 	var matches []Match
+	known := op.matchFields()
 	keys, sites := 0, 0
 	ok := d.pairs(n, "match", func(key, value *yaml.Node) {
-		if !slices.Contains(matchFields, key.Value) {
-			d.fault(key, suggestion(key.Value, matchFields), "unknown field %q in match", clip(key.Value, 40))
+		if !slices.Contains(known, key.Value) {
+			d.fault(key, suggestion(key.Value, known), "unknown field %q in match", clip(key.Value, 40))
 			return
 		}
 		site := strings.HasPrefix(key.Value, "site")
@@ -579,15 +555,47 @@ func (d *decoder) match(n *yaml.Node) []Match {
 		case !ok:
 		case trimBlank(value.Value) == "":
 			d.fault(value, nullHint, "%s is empty", key.Value)
-		case !site && len(t.Columns()) == 0:
-			d.fault(value, fmt.Sprintf("name a column in braces: '{%s}'", value.Value), "%s names no column: every row would have the same device", key.Value)
+		case !site && op.on != aSiteVariable && len(t.Columns()) == 0:
+			d.fault(value, fmt.Sprintf("name a column in braces: '{%s}'", value.Value),
+				"%s names no column: every row would have the same %s", key.Value, op.thing())
 		default:
 			matches = append(matches, Match{Field: key.Value, Value: t, Pos: d.pos(value.Line, value.Column)})
 		}
 	})
+	if !ok {
+		return matches
+	}
+	switch op.on {
+	case aDevice:
+		d.deviceMatch(n, keys, sites)
+	case aSiteVariable:
+		switch {
+		case sites != 1:
+			d.fault(n, "", "match needs one of siteUid, siteId and siteName")
+		case keys == 0 && op.effect != creates:
+			d.fault(n, "", "match needs the name of the variable")
+		}
+		slices.SortStableFunc(matches, func(a, b Match) int { return strings.Compare(b.Field, a.Field) })
+	default:
+		if keys != 1 {
+			d.fault(n, "", "match takes %s", oneOf(known))
+		}
+	}
+	return matches
+}
+
+// oneOf asks for exactly one of some words.
+func oneOf(words []string) string {
+	if len(words) == 1 {
+		return words[0]
+	}
+	return "one of " + strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
+}
+
+// deviceMatch checks that devices are found by uid, by id, or by host name, the last also within a site.
+func (d *decoder) deviceMatch(n *yaml.Node, keys, sites int) {
 	unique := child(n, "uid") != nil || child(n, "id") != nil
 	switch {
-	case !ok:
 	case keys == 0:
 		d.fault(n, "", "match needs uid, id or hostname")
 	case keys > 1:
@@ -597,27 +605,42 @@ func (d *decoder) match(n *yaml.Node) []Match {
 	case sites > 0 && unique:
 		d.fault(n, "remove the site", "a uid or id needs no site in match")
 	}
-	return matches
 }
 
 // settings reads the fields to write.
-func (d *decoder) settings(n *yaml.Node, check func(string) (fault, hint string)) []Setting {
+func (d *decoder) settings(n *yaml.Node, op operation) []Setting {
 	var settings []Setting
-	ok := d.pairs(n, "set", func(key, value *yaml.Node) {
-		if fault, hint := check(key.Value); fault != "" {
-			d.fault(key, hint, "%s", fault)
-			return
-		}
+	add := func(field string, key, value *yaml.Node) {
 		if isNull(value) || value.Kind == yaml.ScalarNode && value.Value == "" {
 			d.fault(key, "to clear a field write '(clear)'", "%q has no value", key.Value)
 			return
 		}
 		if t, ok := d.template(value, key.Value); ok {
-			settings = append(settings, Setting{Field: key.Value, Value: t, Pos: d.pos(value.Line, value.Column)})
+			settings = append(settings, Setting{Field: field, Value: t, Pos: d.pos(value.Line, value.Column)})
+		}
+	}
+	ok := d.pairs(n, "set", func(key, value *yaml.Node) {
+		fault, hint := op.checkField(key.Value)
+		switch {
+		case fault != "":
+			d.fault(key, hint, "%s", fault)
+		case op.effect == starts && key.Value == "variables":
+			d.pairs(value, "variables", func(key, value *yaml.Node) { add(variableOfJob+key.Value, key, value) })
+		default:
+			add(key.Value, key, value)
 		}
 	})
-	if ok && len(n.Content) == 0 {
+	switch {
+	case !ok:
+	case len(n.Content) == 0:
 		d.fault(n, "", "set is empty")
+	case op.effect == moves && child(n, "siteUid") != nil && child(n, "siteName") != nil:
+		d.fault(n, "", "set takes one of siteUid and siteName")
+	}
+	for _, name := range op.need {
+		if ok && len(n.Content) > 0 && child(n, name) == nil {
+			d.fault(n, "", "set lacks the key %q, which %s needs", name, op.name)
+		}
 	}
 	return settings
 }

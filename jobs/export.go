@@ -27,6 +27,9 @@ type Settings struct {
 	// InputHash, if set, is the [Table.Hash] of the input that the run was begun
 	// with. An update whose input is another one by then makes no plan of it.
 	InputHash string
+
+	// Mark is a short name of the run, which the names of its quick jobs carry.
+	Mark string
 }
 
 func (s Settings) pageSize() int {

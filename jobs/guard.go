@@ -27,11 +27,11 @@ func (p *plan) guard() error {
 	case u.OnRowFault == "stop" && held > 0:
 		return refuse("on_row_fault", "%d of %d rows cannot be applied and on_row_fault is stop", held, rows)
 	case !g.MaxNotFound.Allows(missing, rows):
-		return refuse("max_not_found", "%d of %d rows have no device, max_not_found is %s", missing, rows, g.MaxNotFound)
+		return refuse("max_not_found", "%d of %d rows have no %s, max_not_found is %s", missing, rows, p.op.thing(), g.MaxNotFound)
 	case !maxRejected.Allows(held, rows):
 		return refuse("max_rejected", "%d of %d rows cannot be applied, max_rejected is %s", held, rows, maxRejected)
 	case !g.MaxChanges.Allows(p.writes, rows):
-		return refuse("max_changes", "the plan changes %d devices, max_changes is %s", p.writes, g.MaxChanges)
+		return refuse("max_changes", "the plan changes %d %ss, max_changes is %s", p.writes, p.op.thing(), g.MaxChanges)
 	case !maxClears.Allows(p.clears, rows):
 		return refuse("max_clears", "the plan clears %d fields, max_clears is %s", p.clears, maxClears)
 	}

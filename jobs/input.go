@@ -77,7 +77,7 @@ func rowFaults(spec *UpdateSpec, table *Table) Errors {
 		}
 		_, found := reader.read(rec)
 		for _, m := range spec.Match {
-			if uid := trimBlank(m.Value.Expand(reader.cells(rec))); m.Field == "uid" && uid != "" && !uidForm.MatchString(uid) {
+			if uid := trimBlank(m.Value.Expand(reader.cells(rec))); m.Field == "uid" && reader.op.on == aDevice && uid != "" && !uidForm.MatchString(uid) {
 				found = append(found, rowFault{reader.first(m.Value), fmt.Sprintf("%q is not the uid of a device", clip(uid, 40))})
 			}
 		}
@@ -97,12 +97,13 @@ func rowFaults(spec *UpdateSpec, table *Table) Errors {
 // rowReader turns the records of an input into rows of a plan.
 type rowReader struct {
 	spec  *UpdateSpec
+	op    operation
 	index map[string]int // of each column that a template names
 	wants []want         // of the row at hand
 }
 
 func newRowReader(spec *UpdateSpec, table *Table) *rowReader {
-	r := &rowReader{spec: spec, index: map[string]int{}}
+	r := &rowReader{spec: spec, op: operationOf(spec.Operation.Name), index: map[string]int{}}
 	for _, name := range spec.columns() {
 		r.index[name] = table.Index(name)
 	}
@@ -138,13 +139,12 @@ func (r *rowReader) read(rec Record) (*inputRow, []rowFault) {
 		faults = append(faults, rowFault{r.first(t), fmt.Sprintf(format, args...)})
 	}
 
-	parts := make([]string, len(r.spec.Match))
+	parts := make([]string, len(r.spec.Match), len(r.spec.Match)+1)
 	for i, m := range r.spec.Match {
-		if parts[i] = normalise(m.Value.Expand(cell)); parts[i] == "" {
+		if parts[i] = r.op.keyText(m.Field, m.Value.Expand(cell)); parts[i] == "" {
 			fault(m.Value, "empty key: %s comes from %s, which is blank", m.Field, m.Value)
 		}
 	}
-	row.key = joinKey(parts)
 
 	r.wants = r.wants[:0]
 	for i, s := range r.spec.Set {
@@ -152,21 +152,31 @@ func (r *rowReader) read(rec Record) (*inputRow, []rowFault) {
 		switch {
 		case w.value == ClearWord || w.value == "" && r.spec.Empty == "clear":
 			w.value, w.clear = "", true
+			if !r.op.clearable(s.Field) {
+				fault(s.Value, "%s cannot be cleared", s.Field)
+			}
 		case w.value == "":
+			if r.op.effect != sets && r.op.mustHave(s.Field) || r.op.effect == moves {
+				fault(s.Value, "%s comes from %s, which is blank", s.Field, s.Value)
+			}
 			continue
-		case s.Field == warrantyDate:
-			day, err := parseDay(w.value, r.spec.Rows.DateFormat)
-			if err != nil {
-				fault(s.Value, "%s: %v", s.Field, err)
-			}
-			w.value = day
 		default:
-			if n := utf16Len(w.value); n > MaxUDFLength {
-				fault(s.Value, "%s has %d characters, %d fit", s.Field, n, MaxUDFLength)
+			value, err := r.op.checkValue(s.Field, w.value, r.spec.Rows.DateFormat)
+			switch {
+			case err == nil:
+				w.value = value
+			case s.Field == warrantyDate || r.op.name != updatable[0].name:
+				fault(s.Value, "%s: %v", s.Field, err)
+			default:
+				fault(s.Value, "%s has %v", s.Field, err)
 			}
+		}
+		if r.op.effect == creates && s.Field == "name" {
+			parts = append(parts, r.op.keyText("name", w.value))
 		}
 		r.wants = append(r.wants, w)
 	}
+	row.key = joinKey(parts)
 	if len(faults) > 0 {
 		messages := make([]string, len(faults))
 		for i, f := range faults {
@@ -192,6 +202,15 @@ func utf16Len(s string) int {
 // normalise makes keys comparable: host names and uids are compared without
 // regard to case, and blanks around them are no part of them.
 func normalise(s string) string { return strings.ToLower(trimBlank(s)) }
+
+// keyText makes a key comparable. The names of variables are told apart by case, as
+// the scripts that read them do.
+func (op operation) keyText(field, s string) string {
+	if field == "name" && op.on != aSite {
+		return trimBlank(s)
+	}
+	return normalise(s)
+}
 
 // joinKey makes one key of its parts, and splitKey n parts of a key.
 func joinKey(parts []string) string { return strings.Join(parts, "\x00") }

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"iter"
+	"time"
 
 	"rmmjob/internal/rmm"
 )
@@ -38,6 +39,8 @@ type Answer struct {
 	Reason  string // of an answer that is not OK
 	HTTP    int    // status of the answer that made it not OK; 0 when there was none
 	Body    []byte
+	Doubt   bool      // a write that was sent and whose answer was lost
+	Settled time.Time // when it came to this; zero while it is under way
 }
 
 // Answers gives a work the answers of its run.
@@ -65,6 +68,16 @@ type Step struct {
 	Hold  bool             // stop here: the stage waits for a decision
 	Note  string           // for people: why a further walk is needed, say
 	Plan  map[RowClass]int // counts of a new plan, nil otherwise
+
+	// Decisions settle writes whose answers were lost, as far as a look-up could
+	// tell what became of them.
+	Decisions []Decision
+}
+
+// Decision says what became of a write whose answer was lost.
+type Decision struct {
+	Key  string // of the item
+	Done bool   // it was carried out; if not, it is to be sent again
 }
 
 // IncompleteError says that a list could not be read in a way that proves that

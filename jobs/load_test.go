@@ -39,6 +39,9 @@ const (
 )
 
 func TestParseFaults(t *testing.T) {
+	const writes = "available: device-udf-set, device-warranty-create, device-move, device-job-create, site-create, site-update, site-proxy-create, " +
+		"site-proxy-delete, site-variable-create, site-variable-update, site-variable-delete, account-variable-create, " +
+		"account-variable-update, account-variable-delete, alert-resolve, alert-mute, alert-unmute"
 	const lists = "lists: devices, sites, users, variables, components, dnet-site-mappings, alerts-open, alerts-resolved, site-devices, site-network-interfaces, site-variables, site-filters, site-alerts-open, site-alerts-resolved, device-alerts-open, device-alerts-resolved, device-software, default-filters, custom-filters, activity-logs"
 	tests := []struct {
 		name, job string
@@ -60,7 +63,6 @@ func TestParseFaults(t *testing.T) {
 		{"both kinds", devices + "update: {}\n", []string{
 			`3:1: a job is an export or an update, not both (make two jobs of it)`,
 			`3:9: update lacks the key "operation"`, `3:9: update lacks the key "rows"`,
-			`3:9: update lacks the key "match"`, `3:9: update lacks the key "set"`,
 		}},
 
 		// YAML.
@@ -170,9 +172,20 @@ func TestParseFaults(t *testing.T) {
 
 		// Update.
 		{"unknown operation", strings.Replace(tags, "device-udf-set", "device-udf-st", 1), []string{`3:14: there is no operation "device-udf-st" (did you mean "device-udf-set"?)`}},
-		{"strange operation", strings.Replace(tags, "device-udf-set", "x", 1), []string{`3:14: there is no operation "x" (available: device-udf-set, device-warranty-create)`}},
-		{"later operation", strings.Replace(tags, "device-udf-set", "site-create", 1), []string{`3:14: updates by "site-create" are not available in this version of rmmjob (available: device-udf-set, device-warranty-create)`}},
-		{"read as operation", strings.Replace(tags, "device-udf-set", "devices", 1), []string{`3:14: "devices" only reads (available: device-udf-set, device-warranty-create)`}},
+		{"strange operation", strings.Replace(tags, "device-udf-set", "x", 1), []string{`3:14: there is no operation "x" (` + writes + `)`}},
+		{"operation that no job may send", strings.Replace(tags, "device-udf-set", "user-reset-keys", 1), []string{`3:14: user-reset-keys is refused in jobs: it ends the API key that the job itself runs with (` + writes + `)`}},
+		{"match of what is to be made", strings.NewReplacer("device-udf-set", "site-create", "udf1", "name").Replace(tags), []string{`5:3: site-create has no target that exists before: the name is in set (remove it)`}},
+		{"set of what is to go", strings.NewReplacer("device-udf-set", "account-variable-delete", "{uid: '{uid}'}", "{name: '{uid}'}").Replace(tags), []string{`6:3: account-variable-delete takes no values (remove it)`}},
+		{"fields of sites", strings.NewReplacer("device-udf-set", "site-update", "udf1", "Notes").Replace(tags), []string{`6:9: unknown field "Notes" of site-update (did you mean "notes"?)`}},
+		{"sites by two", strings.NewReplacer("device-udf-set", "site-update", "udf1", "notes", "{uid: '{uid}'}", "{uid: '{uid}', name: '{n}'}").Replace(tags), []string{`5:10: match takes one of uid, id and name`}},
+		{"variable without its site", strings.NewReplacer("device-udf-set", "site-variable-update", "udf1", "value", "{uid: '{uid}'}", "{name: '{n}'}").Replace(tags), []string{`5:10: match needs one of siteUid, siteId and siteName`}},
+		{"variable without its name", strings.NewReplacer("device-udf-set", "site-variable-update", "udf1", "value", "{uid: '{uid}'}", "{siteName: '{n}'}").Replace(tags), []string{`5:10: match needs the name of the variable`}},
+		{"variable without value", strings.NewReplacer("device-udf-set", "account-variable-create", "udf1", "name", "  match: {uid: '{uid}'}\n", "").Replace(tags), []string{`5:8: set lacks the key "value", which account-variable-create needs`}},
+		{"move to two", strings.NewReplacer("device-udf-set", "device-move", "{udf1: '{Tag}'}", "{siteUid: '{a}', siteName: '{b}'}").Replace(tags), []string{`6:8: set takes one of siteUid and siteName`}},
+		{"job without component", strings.NewReplacer("device-udf-set", "device-job-create", "{udf1: '{Tag}'}", "{jobName: x, variables: {Name: {}}}").Replace(tags), []string{
+			`6:8: set lacks the key "componentUid", which device-job-create needs`, `6:39: Name must be a text, not a mapping`,
+		}},
+		{"read as operation", strings.Replace(tags, "device-udf-set", "devices", 1), []string{`3:14: "devices" only reads (` + writes + `)`}},
 		{"rows", strings.Replace(tags, "rows: a.csv", "rows: {csv: -, encoding: utf8x, delimiter: ab, skip_lines: -1, allow_empty: no, date_format: yy-mm-dd, from: x}", 1), []string{
 			`4:15: the rows are read more than once and cannot come from stdin (name a file)`,
 			`4:28: unknown encoding "utf8x" (did you mean "utf-8"?)`,

@@ -395,7 +395,11 @@ func TestOldValueThatTheAccountDoesNotTell(t *testing.T) {
 		{"day absent", warrantyDate, `{}`, "", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := oldValues([]Setting{{Field: tc.field}}, json.RawMessage(tc.device))[0]
+			op := "device-udf-set"
+			if tc.field == warrantyDate {
+				op = "device-warranty-create"
+			}
+			got := oldValues(operationOf(op), []Setting{{Field: tc.field}}, json.RawMessage(tc.device))[0]
 			if got.text != tc.old || got.known == tc.unknown {
 				t.Errorf("got %+v", got)
 			}
@@ -765,19 +769,20 @@ func FuzzPlanRow(f *testing.F) {
 			if empty {
 				spec.Empty = "clear"
 			}
+			spec.Operation, _ = rmm.Lookup([]string{"device-udf-set", "device-warranty-create"}[i])
 			cell := []string{value, day}[i]
 			reader := newRowReader(spec, &Table{Headers: []string{"Key", "Value"}})
 			row, faults := reader.read(Record{Number: 1, Line: 2, Cells: []string{key, cell}})
 			if (row.class == ClassInvalid) != (len(faults) > 0) || row.class == ClassInvalid && row.reason == "" {
 				t.Fatalf("row %+v with faults %v", row, faults)
 			}
-			p := &plan{job: &Job{Update: spec}, rows: []*inputRow{row}, counts: map[RowClass]int{}}
-			wanted := map[string][]*device{}
+			p := &plan{job: &Job{Update: spec}, op: operationOf(spec.Operation.Name), rows: []*inputRow{row}, counts: map[RowClass]int{}}
+			wanted := map[string][]*object{}
 			if row.class == "" {
 				wanted[row.key] = nil
 			}
 			one := func(yield func(Element, error) bool) { yield(Element{JSON: json.RawMessage(element)}, nil) }
-			if err := collect(spec, one, wanted); err != nil {
+			if err := collect(spec, sources{targets: one}, wanted); err != nil {
 				t.Fatal(err)
 			}
 			p.resolve(wanted)
@@ -851,7 +856,7 @@ func BenchmarkPlan(b *testing.B) {
 	for b.Loop() {
 		var sent int
 		top := peak(func(sample func()) {
-			p, err := makePlan(context.Background(), job, "", manyDevices(devices, sample))
+			p, err := makePlan(context.Background(), job, Settings{}, sources{targets: manyDevices(devices, sample)})
 			if err != nil {
 				b.Fatal(err)
 			}

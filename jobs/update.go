@@ -2,7 +2,11 @@ package jobs
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
 	"slices"
 
 	"rmmjob/internal/rmm"
@@ -18,17 +22,63 @@ type UpdateWork struct {
 // NewUpdateWork returns the work of a loaded update job.
 func NewUpdateWork(job *Job, set Settings) *UpdateWork { return &UpdateWork{job: job, set: set} }
 
-const targetsPrefix = "targets/"
+const (
+	targetsPrefix  = "targets/"
+	sitesPrefix    = "sites/"
+	settingsPrefix = "settings/"
+	applyPrefix    = "apply/"
+)
 
-// targets is the list in which the targets of the job are found.
-func (u *UpdateWork) targets() list {
-	op, _ := rmm.Lookup("devices")
-	return list{op: op, id: targetsPrefix + op.Name, again: "auto"}
+func (u *UpdateWork) op() operation { return operationOf(u.job.Update.Operation.Name) }
+
+// wholeList is a list of the account that stands alone.
+func wholeList(prefix, name string) list {
+	op, _ := rmm.Lookup(name)
+	return list{op: op, id: prefix + op.Name, again: "auto"}
+}
+
+// variablesOf is the list of the variables of a site.
+func variablesOf(prefix, site string) list {
+	l := wholeList(prefix, "site-variables")
+	l.path = map[string]string{"siteUid": site}
+	l.id += "/" + url.PathEscape(site)
+	l.optional, l.again = true, "never"
+	return l
+}
+
+// settingsOf is the one read of the settings of a site.
+func settingsOf(prefix, site string) Item {
+	return Item{
+		Key:     prefix + url.PathEscape(site),
+		Request: rmm.Request{Op: "site-settings", Path: map[string]string{"siteUid": site}},
+	}
+}
+
+// lists are the lists of the account that the plan is made from, those of single
+// sites apart.
+func (u *UpdateWork) lists() []list {
+	op := u.op()
+	if op.ofSites() {
+		return []list{wholeList(parentsPrefix, "sites")}
+	}
+	all := []list{wholeList(targetsPrefix, subjects[op.on].list)}
+	if op.effect == moves {
+		all = append(all, wholeList(sitesPrefix, "sites"))
+	}
+	return all
 }
 
 // Start returns the first stage and its items.
 func (u *UpdateWork) Start() (string, []Item) {
-	return StageRead, []Item{u.targets().first(1, u.set.pageSize())}
+	stage := StageRead
+	if u.op().ofSites() {
+		stage = StageParents
+	}
+	var first []Item
+	for _, l := range u.lists() {
+		first = append(first, l.first(1, u.set.pageSize()))
+	}
+	return stage, first
 }
 
 // Follow returns the pages that an answer adds; a write adds nothing.
@@ -40,33 +90,159 @@ func (u *UpdateWork) Follow(it Item, body []byte) ([]Item, error) {
 }
 
 // Settle makes the plan once the targets are read, and ends the run once the
-// writes are sent. Its error is Errors when the input has a fault, a *GuardError
-// when the plan goes too far, and an *IncompleteError when the targets could not
-// be read whole.
+// writes are sent and those whose answers were lost are looked up. Its error is
+// Errors when the input has a fault, a *GuardError when the plan goes too far,
+// and an *IncompleteError when the targets could not be read whole.
 func (u *UpdateWork) Settle(ctx context.Context, stage string, a Answers) (Step, error) {
-	switch stage {
-	case StageRead:
-		found, err := settleLists(ctx, a, just(u.targets()), u.set.pageSize())
-		switch {
-		case err != nil:
-			return Step{}, err
-		case len(found.again) > 0:
-			return Step{Stage: stage, Items: slices.Values(found.again), Note: found.why}, nil
+	switch {
+	case stage == StageParents && u.op().ofSites():
+		if step, again, err := u.settleReads(ctx, stage, a, u.lists()); err != nil || again {
+			return step, err
 		}
-		p, err := makePlan(ctx, u.job, u.set.InputHash, elements(ctx, a, targetsPrefix))
-		if err != nil {
-			return Step{}, err
-		}
-		if err := p.guard(); err != nil {
-			return Step{}, err
-		}
-		step := Step{Stage: StageApply, Items: p.items(), Rows: p.planRows(), Plan: p.counts}
-		if u.set.PlanOnly {
-			step.Stage, step.Hold = StagePlan, true
-		}
-		return step, nil
-	case StageApply:
-		return Step{Done: true}, nil
+		return u.spread(ctx, a)
+	case stage == StageRead:
+		return u.plan(ctx, a)
+	case stage == StageApply:
+		return u.settleDoubts(ctx, a)
 	}
 	return Step{}, fmt.Errorf("an update has no stage %q", stage)
+}
+
+// settleReads judges lists; again tells that some are to be walked once more.
+func (u *UpdateWork) settleReads(ctx context.Context, stage string, a Answers, lists []list) (step Step, again bool, err error) {
+	found, err := settleLists(ctx, a, func(yield func(list, error) bool) {
+		for _, l := range lists {
+			if !yield(l, nil) {
+				return
+			}
+		}
+	}, u.set.pageSize())
+	if err != nil || len(found.again) == 0 {
+		return Step{}, false, err
+	}
+	return Step{Stage: stage, Items: slices.Values(found.again), Note: found.why}, true, nil
+}
+
+// sitesOfRows returns the uids of the sites that the rows of the input name, in
+// the order of their uids.
+func (u *UpdateWork) sitesOfRows(ctx context.Context, sites *siteIndex) ([]string, error) {
+	_, rows, err := readRows(ctx, u.job)
+	if err != nil {
+		return nil, err
+	}
+	uids := map[string]bool{}
+	for _, row := range rows {
+		if row.class != "" {
+			continue
+		}
+		if found := sites.all(u.job.Update.Match[0].Field, splitKey(row.key, 2)[0]); len(found) == 1 {
+			uids[found[0]] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(uids)), nil
+}
+
+// spread begins the read stage with what must be read of each site that the rows
+// name, and of no other.
+func (u *UpdateWork) spread(ctx context.Context, a Answers) (Step, error) {
+	sites, err := indexSites(elements(ctx, a, parentsPrefix))
+	if err != nil {
+		return Step{}, err
+	}
+	uids, err := u.sitesOfRows(ctx, sites)
+	if err != nil {
+		return Step{}, err
+	}
+	return Step{Stage: StageRead, Items: func(yield func(Item) bool) {
+		for _, uid := range uids {
+			it := settingsOf(settingsPrefix, uid)
+			if !u.op().proxy {
+				it = variablesOf(targetsPrefix, uid).first(1, u.set.pageSize())
+			}
+			if !yield(it) {
+				return
+			}
+		}
+	}}, nil
+}
+
+// plan makes the plan once everything is read.
+func (u *UpdateWork) plan(ctx context.Context, a Answers) (Step, error) {
+	op := u.op()
+	src := sources{targets: elements(ctx, a, targetsPrefix)}
+	lists := u.lists()
+	var err error
+	switch {
+	case op.effect == moves:
+		src.sites, err = indexSites(elements(ctx, a, sitesPrefix))
+	case op.ofSites():
+		lists = nil
+		src.sites, err = indexSites(elements(ctx, a, parentsPrefix))
+	}
+	if err != nil {
+		return Step{}, err
+	}
+	switch {
+	case op.proxy:
+		src.targets = elements(ctx, a, parentsPrefix)
+		src.settings, err = settingsRead(ctx, a, settingsPrefix)
+	case op.on == aSiteVariable:
+		var uids []string
+		if uids, err = u.sitesOfRows(ctx, src.sites); err != nil {
+			return Step{}, err
+		}
+		for _, uid := range uids {
+			lists = append(lists, variablesOf(targetsPrefix, uid))
+		}
+		src.listed, err = listedSites(ctx, a, targetsPrefix)
+	}
+	if err != nil {
+		return Step{}, err
+	}
+	if step, again, err := u.settleReads(ctx, StageRead, a, lists); err != nil || again {
+		return step, err
+	}
+	p, err := makePlan(ctx, u.job, u.set, src)
+	if err != nil {
+		return Step{}, err
+	}
+	if err := p.guard(); err != nil {
+		return Step{}, err
+	}
+	step := Step{Stage: StageApply, Items: p.items(), Rows: p.planRows(), Plan: p.counts, Note: op.warning}
+	if u.set.PlanOnly {
+		step.Stage, step.Hold = StagePlan, true
+	}
+	return step, nil
+}
+
+// listedSites tells of which sites the variables could be listed.
+func listedSites(ctx context.Context, a Answers, prefix string) (map[string]bool, error) {
+	listed := map[string]bool{}
+	for ans, err := range a.Answers(ctx, prefix) {
+		if err != nil {
+			return nil, err
+		}
+		if ans.OK {
+			listed[ans.Request.Path["siteUid"]] = true
+		}
+	}
+	return listed, nil
+}
+
+// settingsRead gives the settings of sites by uid. A site that is gone meanwhile
+// has none.
+func settingsRead(ctx context.Context, a Answers, prefix string) (map[string]json.RawMessage, error) {
+	settings := map[string]json.RawMessage{}
+	for ans, err := range a.Answers(ctx, prefix) {
+		switch {
+		case err != nil:
+			return nil, err
+		case ans.OK:
+			settings[ans.Request.Path["siteUid"]] = ans.Body
+		case ans.HTTP != http.StatusNotFound && ans.HTTP != http.StatusBadRequest:
+			return nil, &IncompleteError{Message: "the settings of a site could not be read: " + ans.Reason}
+		}
+	}
+	return settings, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"rmmjob/checkpoint"
+	"rmmjob/internal/rmm"
 	"rmmjob/jobs"
 	"rmmjob/throttle"
 )
@@ -344,6 +345,9 @@ func (r *run) guard(res result) {
 	if r.stage != jobs.StageApply {
 		r.unread(res)
 		return
+	}
+	if op, ok := rmm.Lookup(res.op); ok && !op.IsWrite() {
+		return // a look-up that failed decides nothing
 	}
 	r.errors++
 	if r.limit >= 0 && r.errors > r.limit {

@@ -383,6 +383,9 @@ func (r *run) settle(ctx, store context.Context) (bool, error) {
 	if step.Done {
 		return true, nil
 	}
+	if err := r.decide(store, step.Decisions); err != nil {
+		return true, err
+	}
 	if err := r.advance(store, step); err != nil {
 		return true, err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"time"
 
 	"rmmjob/checkpoint"
 	"rmmjob/internal/rmm"
@@ -74,8 +75,10 @@ func (a answers) Answers(ctx context.Context, prefix string) iter.Seq2[jobs.Answ
 			if err == nil {
 				ans = jobs.Answer{
 					Key: res.Key, OK: res.State == checkpoint.StateDone, Reason: res.Reason, HTTP: res.HTTP, Body: res.Body,
+					Doubt: res.State == checkpoint.StateInDoubt, Settled: res.Finished,
 				}
-				if uerr := json.Unmarshal(res.Payload, &ans.Request); uerr != nil {
+				// An item that was born settled asks for nothing.
+				if uerr := json.Unmarshal(res.Payload, &ans.Request); len(res.Payload) > 0 && uerr != nil {
 					err = fmt.Errorf("stored request of %s: %w", res.Key, uerr)
 				}
 			}
@@ -84,4 +87,28 @@ func (a answers) Answers(ctx context.Context, prefix string) iter.Seq2[jobs.Answ
 			}
 		}
 	}
+}
+
+// decide settles the writes in doubt that a look-up has told about.
+func (r *run) decide(store context.Context, decisions []jobs.Decision) error {
+	var done, again []string
+	for _, d := range decisions {
+		if d.Done {
+			done = append(done, d.Key)
+		} else {
+			again = append(again, d.Key)
+		}
+	}
+	now := time.Now()
+	if len(done) > 0 {
+		if _, err := r.Store.Resolve(store, r.RunID, now, checkpoint.ResolveDone, "found: it was carried out, though its answer was lost", done...); err != nil {
+			return err
+		}
+	}
+	if len(again) > 0 {
+		if _, err := r.Store.Resolve(store, r.RunID, now, checkpoint.ResolveRetry, "", again...); err != nil {
+			return err
+		}
+	}
+	return nil
 }

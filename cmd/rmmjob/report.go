@@ -158,7 +158,7 @@ func rowWords(rows map[string]int) string {
 
 // printPlan shows the plan of an update as a table.
 func (s *session) printPlan(ctx context.Context, w io.Writer, rows map[string]int) error {
-	t := newTable("line", "class", "device", "site", "change")
+	t := newTable("line", "class", s.job.Update.Thing(), "site", "change")
 	shown := 0
 	for row, err := range s.st.store.Rows(ctx, s.rec.ID) {
 		if err != nil {
@@ -203,6 +203,10 @@ func (s *session) changeWords(d jobs.RowDetail) string {
 	}
 	var parts []string
 	for _, c := range d.Changes {
+		if c.Delete {
+			parts = append(parts, c.Field+": WILL BE DELETED")
+			continue
+		}
 		if !c.Unknown && c.Old == c.New {
 			continue
 		}

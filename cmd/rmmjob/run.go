@@ -25,12 +25,13 @@ func runVerb(ctx context.Context, a *app, args []string) error {
 	f := a.newFlags()
 	f.setting("workers", "page_size", "grace", "throttle.profile", "throttle.max_pause")
 	fresh := f.Bool("new", false, "start a new run even if one is unfinished")
+	yes := f.Bool("yes", false, "agree to an operation that needs it: deletes, proxy changes, moves, quick jobs")
 	limit := f.maxDuration()
 	rest, err := f.parse(args, 1, 1)
 	if err != nil {
 		return err
 	}
-	return a.execute(ctx, rest[0], options{fresh: *fresh, maxDuration: limit.d})
+	return a.execute(ctx, rest[0], options{fresh: *fresh, yes: *yes, maxDuration: limit.d})
 }
 
 // resumeVerb continues an unfinished run: the only one, or the one named.
@@ -95,6 +96,7 @@ type options struct {
 	planOnly    bool
 	detailed    bool
 	showValues  bool
+	yes         bool // agrees to what needs a confirmation
 	maxDuration time.Duration
 }
 
@@ -230,6 +232,11 @@ func (s *session) prepare(ctx context.Context, path string) (err error) {
 		if s.input, err = jobs.OpenInput(s.job); err != nil {
 			return err
 		}
+		if why := s.job.Update.Confirmation(); why != "" && !s.planOnly && !s.yes && !s.job.Confirm {
+			return usagef("job %s needs a confirmation: %s", s.job.Name, why).
+				withHint("look first: %s", s.nextCommand("plan", s.job.Path)).
+				withHint("then add --yes, or confirm: true in the job")
+		}
 	}
 	cfg, err := s.throttleConfig(s.job)
 	if err != nil {
@@ -292,6 +299,15 @@ func newRunID(t time.Time, name string) string {
 		slug = slug[:24]
 	}
 	return runStamp(t) + "-" + strings.Trim(slug, "-") + "-" + strings.ToLower(rand.Text()[:3])
+}
+
+// runMark is the short name of a run that the names of its quick jobs carry: the
+// time of its id and the random letters.
+func runMark(id string) string {
+	if len(id) < len("20060102-150405") {
+		return id
+	}
+	return id[:len("20060102-150405")] + id[strings.LastIndexByte(id, '-'):]
 }
 
 // choose decides which run this call is about: an unfinished one of the job is
@@ -435,7 +451,7 @@ func (s *session) dead(run string) bool {
 
 // drain sends what the run needs.
 func (s *session) drain(ctx context.Context) (runner.Summary, error) {
-	set := jobs.Settings{PageSize: s.settings.number("page_size"), PlanOnly: s.planOnly, InputHash: s.rec.InputHash}
+	set := jobs.Settings{PageSize: s.settings.number("page_size"), PlanOnly: s.planOnly, InputHash: s.rec.InputHash, Mark: runMark(s.rec.ID)}
 	cfg := runner.Config{
 		Store: s.st.store, RunID: s.rec.ID, Caller: s.conn.client, Login: s.conn.client.Login, Limiter: s.limiter,
 		Abort: s.stop.hard, Workers: s.settings.number("workers"), Grace: s.settings.duration("grace"),

@@ -108,6 +108,12 @@ func (a *app) validate(path string) (validation, error) {
 		return v, err
 	}
 	v.Summary = describeUpdate(job, table)
+	if warning := job.Update.Warning(); warning != "" {
+		v.Notes = append(v.Notes, warning)
+	}
+	if why := job.Update.Confirmation(); why != "" && !job.Confirm {
+		v.Notes = append(v.Notes, "run needs --yes: "+why)
+	}
 	if len(table.Ignored) > 0 {
 		v.Notes = append(v.Notes, "columns not used: "+strings.Join(table.Ignored, ", "))
 	}
