@@ -409,10 +409,14 @@ func (p *plan) absent(row *inputRow) *object {
 		o.uid, o.settled, o.why = row.key, true, "no open alert has this uid: it is resolved already, or not of this account"
 		return o
 	}
-	parts := splitKey(row.key, len(p.job.Update.Match)+1)
-	o.name = parts[len(parts)-1]
+	for _, w := range row.wants {
+		if p.job.Update.Set[w.setting].Field == "name" {
+			o.name = w.value
+		}
+	}
 	if p.op.on == aSiteVariable {
-		o.site, o.siteName = parts[0], p.sites.name[parts[0]]
+		o.site = splitKey(row.key, 2)[0]
+		o.siteName = p.sites.name[o.site]
 	}
 	return o
 }

@@ -1,8 +1,10 @@
 package runner
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -218,7 +220,10 @@ func scenarios() []scenario {
 			csv:    "site,host,port\n<siteuid0>,proxy.example,8080\n<siteuid1>,x,99999\n",
 			rows:   []string{"2 change", `3 invalid: port: "99999" is not a port from 1 to 65535`},
 			bodies: []string{`{"host":"proxy.example","port":8080,"type":"http"}`},
-			ok:     func(b *bench) bool { p := settings(b); return p.Get("host").String() == "proxy.example" && p.Get("port").Int() == 8080 },
+			ok: func(b *bench) bool {
+				p := settings(b)
+				return p.Get("host").String() == "proxy.example" && p.Get("port").Int() == 8080
+			},
 		},
 		{
 			op: "site-proxy-delete", update: "  match: {uid: '{site}'}",
@@ -236,7 +241,9 @@ func scenarios() []scenario {
 			op: "alert-resolve", update: "  match: {alertUid: '{alert}'}",
 			csv:  "alert\n<alert0>\ngone\n",
 			rows: []string{"2 change", "3 unchanged: no open alert has this uid: it is resolved already, or not of this account"}, bodies: []string{""},
-			ok: func(b *bench) bool { return b.read("alert", map[string]string{"alertUid": b.word("<alertx>")}).Get("resolved").Bool() },
+			ok: func(b *bench) bool {
+				return b.read("alert", map[string]string{"alertUid": b.word("<alertx>")}).Get("resolved").Bool()
+			},
 		},
 		{
 			op: "alert-mute", update: "  match: {alertUid: '{alert}'}", csv: "alert\n<alert0>\n", rows: []string{"2 change"}, bodies: []string{""},
@@ -387,4 +394,115 @@ func TestOperationsUnderFaults(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A write that is lost a second time is looked up a second time: what the first
+// look found does not decide about it.
+func TestLostTwice(t *testing.T) {
+	tests := []struct {
+		first, second string
+		sent          int
+	}{
+		{"before", "after", 2},
+		{"before", "before", 3},
+	}
+	for _, tt := range tests {
+		t.Run(tt.first+" and "+tt.second, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := stage(t)
+				b.play(scenario{op: "site-create", update: "  set: {name: '{name}'}", csv: "name\nFresh\n"})
+				before := len(b.requests("site-create"))
+				b.faults(
+					rmmsim.Fault{Match: rmmsim.Match{Operation: "site-create", Nth: 1}, Do: rmmsim.Action{Drop: tt.first}},
+					rmmsim.Fault{Match: rmmsim.Match{Operation: "site-create", Nth: 2}, Do: rmmsim.Action{Drop: tt.second}},
+				)
+				b.want(b.run(), checkpoint.RunOK)
+				if n := len(b.requests("site-create")) - before; n != tt.sent {
+					t.Errorf("sent %d times, want %d", n, tt.sent)
+				}
+				if n := len(slices.DeleteFunc(b.read("sites", nil).Get("sites").Array(), func(s gjson.Result) bool { return s.Get("name").String() != "Fresh" })); n != 1 {
+					t.Errorf("%d sites", n)
+				}
+			})
+		})
+	}
+}
+
+// A write that is lost each time stays in doubt in the end: the looks are counted.
+func TestLostAlways(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := stage(t)
+		b.play(scenario{op: "site-create", update: "  set: {name: '{name}'}", csv: "name\nFresh\n"})
+		before := len(b.requests("site-create"))
+		b.faults(rmmsim.Fault{Match: rmmsim.Match{Operation: "site-create"}, Do: rmmsim.Action{Drop: "before"}})
+		b.want(b.run(), checkpoint.RunInDoubt)
+		if n := len(b.requests("site-create")) - before; n != 4 {
+			t.Errorf("sent %d times, want the first and one after each of three looks", n)
+		}
+	})
+}
+
+// A look that cannot be made decides nothing: the write is not repeated.
+func TestLookThatFails(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := stage(t)
+		b.play(scenario{op: "site-variable-create", update: "  match: {siteName: '{site}'}\n  set: {name: '{name}', value: '{value}'}", csv: "site,name,value\n<site0>,Fresh,1\n"})
+		before := len(b.requests("site-variable-create"))
+		b.faults(
+			rmmsim.Fault{Match: rmmsim.Match{Operation: "site-variable-create", Nth: 1}, Do: rmmsim.Action{Drop: "after"}},
+			rmmsim.Fault{Match: rmmsim.Match{Operation: "site-variables", From: 2}, Do: rmmsim.Action{Status: 400}},
+		)
+		b.want(b.run(), checkpoint.RunInDoubt)
+		if n := len(b.requests("site-variable-create")) - before; n != 1 {
+			t.Errorf("sent %d times", n)
+		}
+	})
+}
+
+// A run that is cut off with a write in doubt looks it up when it goes on.
+func TestLookAfterAResume(t *testing.T) {
+	for _, drop := range []string{"before", "after"} {
+		t.Run(drop, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := stage(t)
+				b.play(scenario{op: "site-create", update: "  set: {name: '{name}'}", csv: "name\nFresh\nSecond\nThird\n"})
+				before := len(b.requests("site-create"))
+				ctx, stop := context.WithCancel(t.Context())
+				b.faults(
+					rmmsim.Fault{Match: rmmsim.Match{Operation: "site-create", Nth: 1}, Do: rmmsim.Action{Drop: drop}},
+					rmmsim.Fault{Match: rmmsim.Match{Operation: "site-create", Nth: 2}, Do: rmmsim.Action{Apply: true, Status: 200, Func: func(*rmmsim.Account, *http.Request) { stop() }}},
+				)
+				sum := b.runIn(ctx, workers(1))
+				b.want(sum, checkpoint.RunStopped)
+				if sum.Counts.InDoubt != 1 {
+					t.Fatalf("%+v", sum.Counts)
+				}
+				b.reopen()
+				b.want(b.run(workers(1)), checkpoint.RunOK)
+				want := map[string]int{"before": 4, "after": 3}[drop]
+				if n := len(b.requests("site-create")) - before; n != want {
+					t.Errorf("sent %d times, want %d", n, want)
+				}
+			})
+		})
+	}
+}
+
+// A proxy whose password nobody can read is not written without one.
+func TestProxyKeepsItsPassword(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := stage(t)
+		_, err := b.client.Do(t.Context(), rmm.Request{
+			Op: "site-proxy-create", Path: map[string]string{"siteUid": b.word("<siteuid0>")},
+			Body: json.RawMessage(`{"host":"old","port":80,"type":"http","username":"u","password":"p"}`),
+		})
+		b.check(err)
+		b.play(scenario{op: "site-proxy-create", update: "  match: {uid: '{site}'}\n  set: {host: '{host}'}", csv: "site,host\n<siteuid0>,new\n"})
+		before := len(b.requests("site-proxy-create"))
+		b.want(b.run(), checkpoint.RunPartial)
+		want := []string{"2 invalid: the proxy has a user name, and its password cannot be read: set it in the job"}
+		if got := b.planned(); !slices.Equal(got, want) || len(b.requests("site-proxy-create")) != before {
+			t.Errorf("planned %q", got)
+		}
+	})
 }

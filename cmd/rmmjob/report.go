@@ -189,7 +189,11 @@ func (s *session) printPlan(ctx context.Context, w io.Writer, rows map[string]in
 	if !s.showValues && shown > 0 {
 		s.hint("values are hidden, since they may be secrets; --show-values shows them")
 	}
-	s.hint("nothing was written; to do it: %s", s.nextCommand("run", s.job.Path))
+	again := []string{s.job.Path}
+	if s.needsYes() {
+		again = append(again, "--yes")
+	}
+	s.hint("nothing was written; to do it: %s", s.nextCommand("run", again...))
 	return nil
 }
 

@@ -232,10 +232,10 @@ func (s *session) prepare(ctx context.Context, path string) (err error) {
 		if s.input, err = jobs.OpenInput(s.job); err != nil {
 			return err
 		}
-		if why := s.job.Update.Confirmation(); why != "" && !s.planOnly && !s.yes && !s.job.Confirm {
-			return usagef("job %s needs a confirmation: %s", s.job.Name, why).
-				withHint("look first: %s", s.nextCommand("plan", s.job.Path)).
-				withHint("then add --yes, or confirm: true in the job")
+		if s.resume == "" { // a run that is unfinished was agreed to when it began
+			if err := s.confirmed(); err != nil {
+				return err
+			}
 		}
 	}
 	cfg, err := s.throttleConfig(s.job)
@@ -254,6 +254,32 @@ func (s *session) prepare(ctx context.Context, path string) (err error) {
 		return errors.Join(err, s.st.Close())
 	}
 	return nil
+}
+
+// confirmed refuses an operation that needs a person's agreement and has none.
+func (s *session) confirmed() error {
+	if s.planOnly || !s.needsYes() {
+		return nil
+	}
+	return usagef("job %s needs a confirmation: %s", s.job.Name, s.job.Update.Confirmation()).
+		withHint("look first: %s", s.nextCommand("plan", s.job.Path)).
+		withHint("then add --yes, or confirm: true in the job")
+}
+
+// needsYes tells whether the job lacks an agreement that it needs.
+func (s *session) needsYes() bool {
+	return s.job.Update != nil && s.job.Update.Confirmation() != "" && !s.yes && !s.job.Confirm
+}
+
+// repeats refuses to begin the quick jobs of a run anew that has made some: what
+// is done cannot be told from what is wanted.
+func (s *session) repeats(last checkpoint.Run, changed string) error {
+	if s.fresh || s.job.Update == nil || s.job.Update.Operation.Class != rmm.ClassUnsafe || last.Writes == 0 {
+		return nil
+	}
+	return usagef("run %s has sent %s, and %s: a new run would send them again", last.ID, count(last.Writes, s.job.Update.Operation.Name), changed).
+		withHint("to go on with it, put the files back as they were: %s", s.nextCommand("resume", last.ID)).
+		withHint("to send all of them: %s", s.nextCommand("run", "--new", s.job.Path))
 }
 
 // jobKey is the identity of the job: its file and its account.
@@ -338,6 +364,9 @@ func (s *session) choose(ctx context.Context) error {
 			}
 			s.say("continuing run %s, which was %s", last.ID, lastWord(last))
 			return s.checkTargets()
+		}
+		if err := errors.Join(s.confirmed(), s.repeats(last, changed)); err != nil {
+			return err
 		}
 		if !s.planOnly {
 			s.say("run %s is closed as superseded: %s; what it has done is kept", last.ID, changed)
