@@ -23,18 +23,18 @@ const (
 )
 
 // subjects tells of each kind of target what people call it, the list that has
-// all of them, the fields by which a row names one, and the field of the list
-// that is its name.
+// all of them, the fields by which a row names one, and the fields of the list
+// that identify it and tell its name and its site.
 var subjects = [...]struct {
-	thing, list string
-	match       []string
-	name        string
+	thing, list     string
+	match           []string
+	uid, name, site string
 }{
-	aDevice:           {"device", "devices", []string{"uid", "id", "hostname", "siteName", "siteUid"}, "hostname"},
-	aSite:             {"site", "sites", []string{"uid", "id", "name"}, "name"},
-	aSiteVariable:     {"variable", "site-variables", []string{"name", "siteUid", "siteId", "siteName"}, "name"},
-	anAccountVariable: {"variable", "variables", []string{"name"}, "name"},
-	anAlert:           {"alert", "alerts-open", []string{"alertUid"}, ""},
+	aDevice:           {"device", "devices", []string{"uid", "id", "hostname", "siteName", "siteUid"}, "uid", "hostname", "siteName"},
+	aSite:             {"site", "sites", []string{"uid", "id", "name"}, "uid", "name", "name"},
+	aSiteVariable:     {"variable", "site-variables", []string{"name", "siteUid", "siteId", "siteName"}, "id", "name", ""},
+	anAccountVariable: {"variable", "variables", []string{"name"}, "id", "name", ""},
+	anAlert:           {"alert", "alerts-open", []string{"alertUid"}, "alertUid", "alertSourceInfo.deviceName", "alertSourceInfo.siteName"},
 }
 
 // effect is what an operation does to its target.

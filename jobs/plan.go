@@ -200,13 +200,6 @@ func makePlan(ctx context.Context, job *Job, set Settings, src sources) (*plan, 
 func collect(spec *UpdateSpec, src sources, wanted map[string][]*object) error {
 	op := operationOf(spec.Operation.Name)
 	about := subjects[op.on]
-	identifier := "uid"
-	switch op.on {
-	case aSiteVariable, anAccountVariable:
-		identifier = "id"
-	case anAlert:
-		identifier = "alertUid"
-	}
 	fields := make([]string, len(spec.Match), len(spec.Match)+1)
 	for i, m := range spec.Match {
 		fields[i] = m.Field
@@ -228,14 +221,11 @@ func collect(spec *UpdateSpec, src sources, wanted map[string][]*object) error {
 		}
 		key := joinKey(parts)
 		found, ok := wanted[key]
-		uid := keyOf(identifier, el.JSON)
+		uid := keyOf(about.uid, el.JSON)
 		if !ok || uid == "" {
 			continue
 		}
-		o := &object{uid: uid, siteName: keyOf("siteName", el.JSON)}
-		if about.name != "" {
-			o.name = keyOf(about.name, el.JSON)
-		}
+		o := &object{uid: uid, name: keyOf(about.name, el.JSON), siteName: keyOf(about.site, el.JSON)}
 		if op.on == aSiteVariable {
 			o.site = el.Path["siteUid"]
 			o.siteName = src.sites.name[o.site]
@@ -755,15 +745,28 @@ func (p *plan) planRows() iter.Seq[Row] {
 // changes are what a row asks for, beside what was before.
 func (p *plan) changes(row *inputRow) []Change {
 	changes := make([]Change, 0, len(row.wants))
-	if p.op.effect == removes && row.target != nil && p.due(row.target) {
-		return append(changes, Change{Field: p.op.thing(), Delete: true, Unknown: true})
+	if t := row.target; !p.op.hasSet() && t != nil && p.due(t) {
+		switch p.op.effect {
+		case removes:
+			thing := p.op.thing()
+			if p.op.proxy {
+				thing = "proxy"
+			}
+			changes = append(changes, Change{Field: thing, Delete: true, Unknown: true})
+		case resolves:
+			changes = append(changes, Change{Field: "resolved", Old: "false", New: "true"})
+		}
+		return changes
 	}
 	for _, w := range row.wants {
 		c := Change{Field: p.job.Update.Set[w.setting].Field, New: w.value, Clear: w.clear, Unknown: true}
 		if t := row.target; t != nil {
 			old := t.old[w.setting]
 			c.Old, c.Unknown = old.text, !old.known
-			if p.op.effect == moves {
+			switch p.op.effect {
+			case creates, starts:
+				c.Unknown = t.settled && c.Unknown // where nothing is, there is nothing to be told
+			case moves:
 				c.Field, c.Old, c.New = "siteName", t.siteName, p.sites.name[w.value]
 			}
 		}

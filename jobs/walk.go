@@ -187,8 +187,12 @@ func identify(op rmm.Operation, element json.RawMessage) (id identity, keyed boo
 	return identity(sum[:16]), false
 }
 
-// keyOf returns the text of one top-level field, "" when it is absent or null.
+// keyOf returns the text of one field, "" when it is absent or null. A dot leads
+// into an object.
 func keyOf(field string, element json.RawMessage) string {
+	if field == "" {
+		return ""
+	}
 	return text(gjson.GetBytes(element, field))
 }
 

@@ -1,0 +1,72 @@
+package runner
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"rmmjob/checkpoint"
+	"rmmjob/internal/rmmsim"
+	"rmmjob/jobs"
+)
+
+// The examples that change the account do what they say on the account that
+// --sim gives.
+func TestExampleUpdates(t *testing.T) {
+	tests := []struct {
+		file    string
+		rows    []string
+		confirm bool
+	}{
+		{"set-udfs", nil, false},
+		{"set-warranty", nil, false},
+		{"move-devices", []string{"2 change", "3 change", "4 unchanged", "5 change"}, true},
+		{"site-variables", []string{"2 change", "3 change", "4 change"}, false},
+		{"restart-spooler", []string{"2 change", "3 change", "4 change"}, true},
+		{"close-alerts", []string{
+			"2 change", "3 change", "4 change", "5 change", "6 change",
+			"7 unchanged: no open alert has this uid: it is resolved already, or not of this account",
+		}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.file, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				cfg, err := rmmsim.ParseSettings("")
+				if err != nil {
+					t.Fatal(err)
+				}
+				b := newBench(t, cfg)
+				b.job, err = jobs.Load(filepath.Join("..", "examples", "jobs", tt.file+".yaml"))
+				b.check(err)
+				if got := b.job.Update.Confirmation() != ""; got != tt.confirm {
+					t.Errorf("confirmation %v", got)
+				}
+				b.work = jobs.NewUpdateWork(b.job, jobs.Settings{Mark: "r1"})
+				sum := b.run()
+				if tt.rows == nil {
+					// These have rows that are held back, to show them.
+					if sum.State != checkpoint.RunOK && sum.State != checkpoint.RunPartial {
+						t.Errorf("state %s, %v", sum.State, sum.Err)
+					}
+					return
+				}
+				b.want(sum, checkpoint.RunOK)
+				if got := b.planned(); !slices.Equal(got, tt.rows) {
+					t.Errorf("planned %q", got)
+				}
+				sent := 0
+				for _, row := range tt.rows {
+					var line int
+					var class string
+					if _, err := fmt.Sscanf(row, "%d %s", &line, &class); err == nil && class == "change" {
+						sent++
+					}
+				}
+				if n := len(b.requests(b.job.Update.Operation.Name)); n != sent {
+					t.Errorf("%d writes, want %d", n, sent)
+				}
+			})
+		})
+	}
+}
