@@ -8,7 +8,10 @@
 //   - Start: with which items a fresh run begins,
 //   - Follow: which items an answer adds (the next pages of a list),
 //   - Settle: what comes when no item is left to send: another walk over a list
-//     that moved, the plan of an update, or the end.
+//     that moved, the plan of an update, a look at writes whose answers were
+//     lost, or the end.
+//
+// The operations that an update can send are the table of operations.go.
 //
 // An Item is exactly one API request. Its key is deterministic: the same job on
 // the same account gives the same keys, whatever the number of workers and

@@ -24,6 +24,10 @@
 // states: a request that certainly never left goes back to pending, a read or a
 // write that is safe to repeat as well, and any other write is in doubt.
 //
+// A write in doubt whose effect can be looked up is looked up once nothing else
+// of the stage is left: the work adds reads, and its decisions on their answers
+// settle the write as done or make it pending again.
+//
 // The package knows no YAML, no flags and no terminal. Progress is reported
 // through Config.Observe.
 package runner

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"rmmjob/checkpoint"
 	"rmmjob/internal/rmm"
 	"rmmjob/internal/rmmsim"
@@ -32,6 +30,37 @@ type scenario struct {
 	ok func(b *bench) bool
 }
 
+// doc is a piece of an answer.
+type doc struct{ v any }
+
+func parsed(body []byte) (d doc) {
+	if err := json.Unmarshal(body, &d.v); err != nil {
+		panic(err)
+	}
+	return d
+}
+
+// Get is a field; a dot leads into an object.
+func (d doc) Get(path string) doc {
+	for name := range strings.SplitSeq(path, ".") {
+		fields, _ := d.v.(map[string]any)
+		d = doc{fields[name]}
+	}
+	return d
+}
+
+func (d doc) String() string { s, _ := d.v.(string); return s }
+func (d doc) Bool() bool     { b, _ := d.v.(bool); return b }
+func (d doc) Int() int       { n, _ := d.v.(float64); return int(n) }
+
+func (d doc) Array() (list []doc) {
+	items, _ := d.v.([]any)
+	for _, item := range items {
+		list = append(list, doc{item})
+	}
+	return list
+}
+
 // words are what a scenario may name: devices, sites and things of the account.
 func (b *bench) words() *strings.Replacer {
 	b.t.Helper()
@@ -40,7 +69,7 @@ func (b *bench) words() *strings.Replacer {
 	pairs := []string{"<component>", b.account.ComponentUID(0)}
 	for i, uid := range uids[:3] {
 		raw, _ := b.account.Device(uid)
-		pairs = append(pairs, fmt.Sprintf("<device%d>", i), uid, fmt.Sprintf("<at%d>", i), gjson.GetBytes(raw, "siteName").String())
+		pairs = append(pairs, fmt.Sprintf("<device%d>", i), uid, fmt.Sprintf("<at%d>", i), parsed(raw).Get("siteName").String())
 	}
 	n := 0
 	for _, s := range sites {
@@ -60,11 +89,11 @@ func (b *bench) words() *strings.Replacer {
 }
 
 // read is one read beside the run.
-func (b *bench) read(op string, path map[string]string) gjson.Result {
+func (b *bench) read(op string, path map[string]string) doc {
 	b.t.Helper()
 	resp, err := b.client.Do(b.t.Context(), rmm.Request{Op: op, Path: path})
 	b.check(err)
-	return gjson.ParseBytes(resp.Body)
+	return parsed(resp.Body)
 }
 
 // play gives the bench the update of a scenario.
@@ -111,18 +140,18 @@ func (b *bench) sentBodies() (got []string) {
 }
 
 // siteOf is a site by its name.
-func (b *bench) siteOf(name string) gjson.Result {
+func (b *bench) siteOf(name string) doc {
 	for _, s := range b.read("sites", nil).Get("sites").Array() {
 		if s.Get("name").String() == name {
 			return s
 		}
 	}
-	return gjson.Result{}
+	return doc{}
 }
 
 // variableOf is the value of a variable; "" for none. Without a site it is one of the account.
 func (b *bench) variableOf(site, name string) string {
-	list := gjson.Result{}
+	var list doc
 	if site == "" {
 		list = b.read("variables", nil)
 	} else {
@@ -139,7 +168,7 @@ func (b *bench) variableOf(site, name string) string {
 func (b *bench) word(s string) string { return b.words().Replace(s) }
 
 func scenarios() []scenario {
-	settings := func(b *bench) gjson.Result {
+	settings := func(b *bench) doc {
 		return b.read("site-settings", map[string]string{"siteUid": b.word("<siteuid0>")}).Get("proxySettings")
 	}
 	return []scenario{
@@ -150,7 +179,7 @@ func scenarios() []scenario {
 			bodies: []string{""},
 			ok: func(b *bench) bool {
 				raw, _ := b.account.Device(b.uids(1)[0])
-				return gjson.GetBytes(raw, "siteName").String() == "Annex"
+				return parsed(raw).Get("siteName").String() == "Annex"
 			},
 		},
 		{
@@ -229,7 +258,7 @@ func scenarios() []scenario {
 			op: "site-proxy-delete", update: "  match: {uid: '{site}'}",
 			csv:  "site\n<siteuid0>\n<siteuid1>\n",
 			rows: []string{"2 change", "3 unchanged: the site has no proxy"}, bodies: []string{""},
-			ok: func(b *bench) bool { return settings(b).Type == gjson.Null },
+			ok: func(b *bench) bool { return settings(b).v == nil },
 		},
 		{
 			op: "device-job-create", update: "  match: {uid: '{uid}'}\n  set: {jobName: Restart, componentUid: <component>, variables: {Service: '{service}', Mode: \"a\\\"b\"}}",
@@ -420,7 +449,7 @@ func TestLostTwice(t *testing.T) {
 				if n := len(b.requests("site-create")) - before; n != tt.sent {
 					t.Errorf("sent %d times, want %d", n, tt.sent)
 				}
-				if n := len(slices.DeleteFunc(b.read("sites", nil).Get("sites").Array(), func(s gjson.Result) bool { return s.Get("name").String() != "Fresh" })); n != 1 {
+				if n := len(slices.DeleteFunc(b.read("sites", nil).Get("sites").Array(), func(s doc) bool { return s.Get("name").String() != "Fresh" })); n != 1 {
 					t.Errorf("%d sites", n)
 				}
 			})
