@@ -95,12 +95,18 @@ func TestExamples(t *testing.T) {
 		rows   func() int // of each output
 		files  int
 		writes int
+		yes    bool // it needs a person's agreement
 	}{
 		"export-devices.yaml": {rows: func() int { return len(account.DeviceUIDs()) }, files: 1},
 		"export-sites.yaml":   {rows: func() int { return elements(t, account, "sites", nil) }, files: 2},
 		"export-alerts.yaml":  {rows: func() int { return elements(t, account, "alerts-open", url.Values{"muted": {"false"}}) }, files: 1},
 		"set-udfs.yaml":       {writes: 8},
 		"set-warranty.yaml":   {writes: 6},
+		"move-devices.yaml":   {writes: 3, yes: true},
+		"site-variables.yaml": {writes: 3},
+
+		"restart-spooler.yaml": {writes: 3, yes: true},
+		"close-alerts.yaml":    {writes: 5},
 	}
 	root, names := examples(t)
 	state := t.TempDir()
@@ -111,6 +117,9 @@ func TestExamples(t *testing.T) {
 			continue
 		}
 		cmd := exec.CommandContext(t.Context(), "rmmjob", "run", "--sim", "examples/jobs/"+name, "--json", "--state-dir", state)
+		if c.yes {
+			cmd.Args = append(cmd.Args, "--yes")
+		}
 		cmd.Dir = root
 		out, err := cmd.Output()
 		if err != nil {
