@@ -193,7 +193,7 @@ func TestAttempts(t *testing.T) {
 		want int
 	}{
 		{verdict{class: classConflict}, 5},
-		{verdict{class: classProtocol}, 5},
+		{verdict{class: classProtocol}, 2},
 		{verdict{class: classProtocol, outage: true}, 10},
 		{verdict{class: classService, outage: true}, 10},
 		{verdict{class: classNetwork, outage: true}, 10},
