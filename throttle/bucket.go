@@ -18,6 +18,7 @@ type bucket struct {
 	last     time.Time // when the last request was sent
 	stop     stop
 	entry    entry
+	flow     flow
 	view     // of the window model
 }
 

@@ -69,7 +69,7 @@ type track struct {
 // wantReading tells whether a reading must be asked for now: because the gate stays
 // closed without one, or because one is due.
 func (e *Core) wantReading(now time.Time) bool {
-	if e.reading || e.waiting == 0 {
+	if e.reading || e.waiting == 0 || e.control.onHold {
 		return false
 	}
 	if e.block.cause != "" {
@@ -132,6 +132,9 @@ func (e *Core) nextDue(now time.Time) (at time.Time, ok bool) {
 	if slot := e.read.last.Add(r.space); slot.After(at) {
 		at = slot
 	}
+	if slot, _ := e.control.next(now); slot.After(at) {
+		at = slot
+	}
 	return at, !r.full
 }
 
@@ -139,6 +142,7 @@ func (e *Core) nextDue(now time.Time) (at time.Time, ok bool) {
 func (e *Core) beginReading(wall time.Time) {
 	now := e.tick(wall)
 	e.reading, e.asked = true, now
+	e.control.note(now)
 	e.read.inFlight++
 	e.read.last = now
 	for _, t := range e.tracks() {

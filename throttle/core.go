@@ -33,6 +33,7 @@ type Core struct {
 	seq      uint64
 	held     time.Duration // see Status.Held
 	spent    time.Duration // pauses so far
+	active   time.Duration // time in which something could be sent
 	readings window        // own readings, which are part of the reads too
 	pausedTo time.Time     // until when waiting requests are held by a pause
 
@@ -42,6 +43,8 @@ type Core struct {
 	asked   time.Time     // when the last reading was asked for
 	failed  int           // readings in a row that brought nothing
 	age     time.Duration // of the counts in a reading, as far as it has shown
+
+	control control
 
 	block     stop
 	limitedAt time.Time       // of the last 429 that no good answer has followed
@@ -150,6 +153,12 @@ const pressure = 20 * time.Second
 
 // account adds up the time that requests have been held since the last tick.
 func (e *Core) account(now time.Time, passed time.Duration) {
+	if e.control.onHold {
+		return
+	}
+	if !now.Before(e.pausedTo) {
+		e.active += passed
+	}
 	keep := math.Exp(-passed.Seconds() / pressure.Seconds())
 	for _, t := range e.tracks() {
 		t.pressed *= keep
@@ -224,6 +233,9 @@ func (e *Core) Step(wall time.Time) Move {
 // allows, and notes until when the others are paused.
 func (e *Core) refuse(now time.Time) (refused []*Ticket) {
 	e.pausedTo = time.Time{}
+	if e.control.onHold {
+		return nil
+	}
 	for _, l := range e.order {
 		if len(l.queue) == 0 {
 			continue

@@ -50,6 +50,9 @@ func (d decision) open(now time.Time) bool { return !d.at.IsZero() && !now.Befor
 
 // decide changes nothing.
 func (e *Core) decide(now time.Time, l *lane) decision {
+	if e.control.onHold {
+		return decision{}
+	}
 	if e.block.cause != "" {
 		return decision{paused: &e.block}
 	}
@@ -76,6 +79,14 @@ func (e *Core) decide(now time.Time, l *lane) decision {
 		if r.until.After(d.at) {
 			d.at = r.until
 		}
+		if r := e.reserved(b, now); r.until.After(d.at) {
+			d.at = r.until
+		} else {
+			d.after(b.last, r.space)
+		}
+	}
+	if at, space := e.control.next(now); at.After(d.at) {
+		d.at, d.space = at, max(d.space, space)
 	}
 	if l.write && l.op == nil && !e.legacy {
 		space := time.Duration(e.profile.UnknownOperationSafetyFactor * float64(e.profile.DelayMultiplier))
@@ -179,6 +190,7 @@ func (e *Core) grant(now time.Time, l *lane, d decision) *Ticket {
 func (e *Core) book(now time.Time, t *Ticket) {
 	t.before = [3]time.Time{t.main.last, {}, t.lane.last}
 	t.main.last, t.lane.last = now, now
+	e.control.note(now)
 	e.counted(t).inFlight++
 	t.first = t.main.entry.try()
 	if t.op != nil {
@@ -208,11 +220,13 @@ func (e *Core) unbook(now time.Time, t *Ticket, reached bool) {
 		b.inFlight--
 		if reached {
 			b.own.add(now, 1)
+			b.flow.add(e.active)
 		}
 	}
 	if reached {
 		return
 	}
+	e.control.unsent(now, t.at)
 	lasts := []*time.Time{&t.main.last, nil, &t.lane.last}
 	if t.op != nil {
 		lasts[1] = &t.op.last

@@ -1,6 +1,9 @@
 package throttle
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Expect tells how many requests of a lane are still to be granted, those that wait
 // included; below 0 means that it is not known. Each grant counts one down. It is what lets
@@ -30,6 +33,11 @@ func (e *Core) TimeLeft(wall time.Time) (left time.Duration, known bool) {
 	if !e.started {
 		return 0, false
 	}
+	all := 0
+	for _, l := range e.order {
+		all += max(l.left, len(l.queue))
+	}
+	left = e.control.timeLeft(now, all)
 	for _, b := range e.all {
 		n, known := e.rest(b)
 		if !known {
@@ -40,14 +48,44 @@ func (e *Core) TimeLeft(wall time.Time) (left time.Duration, known bool) {
 		}
 		pause := max(0, b.stop.left(now), e.block.left(now))
 		rate, atOnce := e.pacing.rate(e, b, now.Add(pause))
+		rate, atOnce = e.bounded(b, now, rate, atOnce)
 		if t := e.trackFor(b); t.pressed < 0.5 && now.Sub(e.since) > e.window {
-			// The workers are what holds it up.
-			rate = min(rate, float64(e.mine(b, now)+1)/e.window.Seconds())
+			// The workers are what holds it up; they leave room that they cannot use at once.
+			rate, atOnce = min(rate, e.flowing(b)), 0
 		}
 		need := time.Duration(max(0, float64(n)-atOnce) / max(rate, 1e-6) * float64(time.Second))
 		left = max(left, pause+min(need, 10_000*time.Hour))
 	}
 	return left, true
+}
+
+// flow is the rate of answers over the last minutes, by a clock that stands still while nothing
+// may be sent.
+type flow struct {
+	sum  float64
+	last time.Duration
+}
+
+// flowMemory is how long a flow remembers.
+const flowMemory = 4 * time.Minute
+
+func (f *flow) add(now time.Duration) {
+	f.sum = f.sum*math.Exp(-float64(now-f.last)/float64(flowMemory)) + 1
+	f.last = now
+}
+
+func (f *flow) rate(now time.Duration) float64 {
+	sum := f.sum * math.Exp(-float64(now-f.last)/float64(flowMemory))
+	return sum / flowMemory.Seconds() / max(1e-3, 1-math.Exp(-float64(now)/float64(flowMemory)))
+}
+
+// flowing returns the requests a second that have been answered lately.
+func (e *Core) flowing(b *bucket) float64 {
+	r := b.flow.rate(e.active)
+	if e.legacy && b == e.read.bucket {
+		r += e.write.flow.rate(e.active)
+	}
+	return r
 }
 
 func (s *stop) left(now time.Time) time.Duration {

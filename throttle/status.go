@@ -37,6 +37,12 @@ type Status struct {
 	Waiting  int
 	InFlight int
 
+	OnHold    bool          // by [Limiter.Hold]
+	HeldSince time.Time     // zero while not on hold
+	Reserve   float64       // share of every limit that is left to others, by [Limiter.SetReserve]
+	Max       int           // own requests of all lanes in MaxPer, by [Limiter.SetMax]; 0 for no bound
+	MaxPer    time.Duration // 0 with Max
+
 	Blocked      string    // why everything is closed; empty if it is not
 	BlockedUntil time.Time // when one probe will look
 
@@ -143,6 +149,10 @@ func (e *Core) Status(wall time.Time) Status {
 		Blocked: e.block.cause, Calibrations: e.calibrations, Limited: e.refusals, Blocks: e.blockedTimes,
 		Held: e.held, Paused: e.spent, MaxPause: e.cfg.MaxPause, Timeline: slices.Clone(e.line.points),
 	}
+	if c := &e.control; c.onHold {
+		s.OnHold, s.HeldSince = true, e.wall(c.heldSince)
+	}
+	s.Reserve, s.Max, s.MaxPer = e.control.reserve, e.control.most, e.control.sent.length
 	for i := range s.Timeline {
 		s.Timeline[i].At = e.wall(s.Timeline[i].At)
 	}
@@ -171,12 +181,15 @@ func (e *Core) Status(wall time.Time) Status {
 }
 
 func (e *Core) bucketStatus(now time.Time, b *bucket) BucketStatus {
-	space := e.pacing.room(e, b, now).space
+	reserve := e.reserved(b, now).space
+	space := max(e.pacing.room(e, b, now).space, reserve)
 	s := BucketStatus{
 		Name: b.name, Limit: b.limit, Own: e.mine(b, now), Others: b.others, Reported: b.reported,
 		Utilisation: e.pacing.use(e, b, now), Delay: max(space, b.entry.space(now, b.limit, e.window)),
 	}
 	switch {
+	case e.control.onHold:
+		s.Reason = "on hold by request"
 	case e.block.cause != "":
 		s.PausedUntil, s.Reason = e.wall(e.block.until), e.block.cause
 	case b.stop.cause != "":
@@ -187,6 +200,8 @@ func (e *Core) bucketStatus(now time.Time, b *bucket) BucketStatus {
 		s.Reason = "the first answer after a stop is awaited"
 	case s.Delay > space:
 		s.Reason = "going on slowly after a stop"
+	case s.Delay > 0 && s.Delay == reserve:
+		s.Reason = "spaced by the reserve for others"
 	case s.Delay > 0:
 		s.Reason = "spaced by the utilisation"
 	}

@@ -51,6 +51,15 @@ func (w *window) add(now time.Time, n int) {
 	w.total += n
 }
 
+// remove takes one back that entered at a moment, if it is still inside.
+func (w *window) remove(now, entered time.Time) {
+	w.at(now)
+	if slot := w.slot(entered); slot >= w.head-slots && slot <= w.head && *w.of(slot) > 0 {
+		*w.of(slot)--
+		w.total--
+	}
+}
+
 // spread enters n requests as if they had come evenly over the window that ends now.
 func (w *window) spread(now time.Time, n int) {
 	w.at(now)
