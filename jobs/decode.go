@@ -670,6 +670,24 @@ func (d *decoder) throttle(n *yaml.Node, t *Throttle) {
 		{"rate_limit_wait", false, d.duration(&t.RateLimitWait, "rate_limit_wait")},
 		{"block_wait", false, d.duration(&t.BlockWait, "block_wait")},
 		{"pause_wait", false, d.duration(&t.PauseWait, "pause_wait")},
+		{"reserve", false, func(n *yaml.Node) {
+			r, at, err := ReserveOf(n)
+			if err != nil {
+				d.fault(at, "", "reserve: %v", err)
+			}
+			t.Reserve = r
+		}},
+		{"max", false, func(n *yaml.Node) {
+			text, ok := d.word(n, "max")
+			if !ok {
+				return
+			}
+			r, err := ParseRate(text)
+			if err != nil {
+				d.fault(n, "", "max: %v", err)
+			}
+			t.Max = r
+		}},
 		{"legacy", false, d.choice(&t.Legacy, "legacy", "auto", "on", "off")},
 	}
 	for _, name := range customKeys {

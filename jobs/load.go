@@ -158,7 +158,9 @@ type Throttle struct {
 	RateLimitWait time.Duration
 	BlockWait     time.Duration
 	PauseWait     time.Duration
-	Legacy        string // auto, on or off; empty if not given
+	Legacy        string  // auto, on or off; empty if not given
+	Reserve       Reserve // left to others; nil if not given
+	Max           Rate    // own requests of all kinds together; zero if not given
 	Pos           Pos
 }
 
