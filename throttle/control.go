@@ -130,14 +130,13 @@ func evenly(n, leaving, top float64, window, ahead time.Duration) room {
 	return room{space: time.Duration(float64(time.Second) / pace)}
 }
 
-// bounded returns what the reserve and the maximum make of a rate of b and of what may be sent
-// at once.
-func (e *Core) bounded(b *bucket, now time.Time, rate, atOnce float64) (perSecond, once float64) {
+// bounded returns what the reserve makes of what a pacing says of its rate.
+func (e *Core) bounded(b *bucket, rate, fill float64) (perSecond, filled float64) {
 	if e.control.reserve == 0 {
-		return rate, atOnce
+		return rate, fill
 	}
 	top := e.share(b)
-	return min(rate, top/e.window.Seconds()), min(atOnce, max(0, top-float64(e.mine(b, now))))
+	return min(rate, top/e.window.Seconds()), min(fill, top)
 }
 
 // timeLeft returns how long the maximum makes n requests of all lanes take.

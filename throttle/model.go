@@ -120,10 +120,10 @@ func (e *Core) leaving(b *bucket, now time.Time, d time.Duration) int {
 
 func (p model) ramp(e *Core) time.Duration { return e.window / 6 }
 
-func (p model) rate(e *Core, b *bucket, now time.Time) (perSecond, atOnce float64) {
+func (p model) rate(e *Core, b *bucket, now time.Time) (perSecond, fill float64) {
 	full := p.full(e, b)
 	if b.alone {
-		return full, p.top(e, b) - p.use(e, b, now)*float64(b.limit)
+		return full, p.top(e, b) - b.crowd.expected(now, e.window)
 	}
 	p.refresh(e, b, now)
 	own := float64(e.mine(b, now)) / e.window.Seconds()

@@ -23,8 +23,8 @@ type pacing interface {
 	// ramp returns for how long a bucket goes on slowly after a stop.
 	ramp(e *Core) time.Duration
 	// rate returns how many requests a second b may be expected to let through from now
-	// on, and how many at once before that.
-	rate(e *Core, b *bucket, now time.Time) (perSecond, atOnce float64)
+	// on, and up to how many own requests its window will be filled; 0 if it will not.
+	rate(e *Core, b *bucket, now time.Time) (perSecond, fill float64)
 }
 
 // room is what a model allows a bucket.

@@ -111,12 +111,13 @@ func (p reference) learn(e *Core, t *track, now time.Time, _ bool) {
 	}
 }
 
-func (p reference) rate(e *Core, b *bucket, now time.Time) (perSecond, atOnce float64) {
+func (p reference) rate(e *Core, b *bucket, now time.Time) (perSecond, fill float64) {
 	// Where the delay comes to rest: own requests at one per delay, and those of others,
 	// make up the utilisation that the delay follows from.
 	limit, window := float64(b.limit), e.window.Seconds()
 	x := float64(b.others) / limit
 	u := (x + math.Sqrt(x*x+4*window*float64(time.Second)/(limit*p.multiplier(e, b)))) / 2
 	u = min(max(u, p.Onset), p.pausesAt(e))
-	return max(0, u-x) * limit / window, max(0, (u-p.use(e, b, now))*limit)
+	own := max(0, u-x) * limit
+	return own / window, own
 }

@@ -47,21 +47,38 @@ func (e *Core) TimeLeft(wall time.Time) (left time.Duration, known bool) {
 			continue
 		}
 		pause := max(0, b.stop.left(now), e.block.left(now))
-		rate, atOnce := e.pacing.rate(e, b, now.Add(pause))
-		rate, atOnce = e.bounded(b, now, rate, atOnce)
-		if t := e.trackFor(b); t.pressed < 0.5 && now.Sub(e.since) > e.window {
-			// The workers are what holds it up; they leave room that they cannot use at once.
-			rate, atOnce = min(rate, e.flowing(b)), 0
+		rate, fill := e.pacing.rate(e, b, now.Add(pause))
+		rate, fill = e.bounded(b, rate, fill)
+		if t := e.trackFor(b); t.pressed < 0.5 && b.flow.n >= 10 && e.flowing(b) < rate {
+			rate, fill = e.flowing(b), 0 // the workers are what holds it up
 		}
-		need := time.Duration(max(0, float64(n)-atOnce) / max(rate, 1e-6) * float64(time.Second))
-		left = max(left, pause+min(need, 10_000*time.Hour))
+		left = max(left, pause+min(e.need(b, now, pause, float64(n), rate, fill), 10_000*time.Hour))
 	}
 	return left, true
+}
+
+// need returns how long n requests take once a pause is over. In any stretch of a window's
+// length as many can be sent as it is filled to; fewer are sent as those leave that are in it.
+func (e *Core) need(b *bucket, now time.Time, pause time.Duration, n, rate, fill float64) time.Duration {
+	need := time.Duration(n / max(rate, 1e-6) * float64(time.Second))
+	if n >= fill {
+		return need
+	}
+	const steps = 60
+	own := float64(e.mine(b, now))
+	for i := range steps {
+		t := e.window * time.Duration(i) / steps
+		if fill-own+float64(e.leaving(b, now, pause+t)) >= n {
+			return max(t, need/3)
+		}
+	}
+	return e.window
 }
 
 // flow is the rate of answers over the last minutes, by a clock that stands still while nothing
 // may be sent.
 type flow struct {
+	n    int
 	sum  float64
 	last time.Duration
 }
@@ -72,6 +89,7 @@ const flowMemory = 4 * time.Minute
 func (f *flow) add(now time.Duration) {
 	f.sum = f.sum*math.Exp(-float64(now-f.last)/float64(flowMemory)) + 1
 	f.last = now
+	f.n++
 }
 
 func (f *flow) rate(now time.Duration) float64 {
