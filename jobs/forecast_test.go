@@ -1,31 +1,14 @@
 package jobs
 
 import (
+	"strings"
 	"testing"
-
-	"rmmjob/internal/rmm"
 )
 
-func TestOpenEnded(t *testing.T) {
-	for _, c := range []struct {
-		op   string
-		page int
-		want bool
-	}{
-		{"devices", 0, true},
-		{"devices", 1, false},
-		{"devices", 10_000_000, false}, // seven zeros are no beginning
-		{"activity-logs", 0, true},
-		{"activity-logs", 7, true},
-		{"device-audit", 0, false}, // one answer, no pages
-		{"device-udf-set", 0, false},
-	} {
-		op, ok := rmm.Lookup(c.op)
-		if !ok {
-			t.Fatalf("no operation %s", c.op)
-		}
-		if got := OpenEnded(op, walkKey("list/x", 1, c.page)); got != c.want {
-			t.Errorf("page %d of %s: %v, want %v", c.page, c.op, got, c.want)
+func TestFirstPageEnding(t *testing.T) {
+	for page, want := range map[int]bool{0: true, 1: false, 10: false, 1_000_000: false, 10_000_000: false} {
+		if got := strings.HasSuffix(walkKey("list/x", 1, page), FirstPageEnding); got != want {
+			t.Errorf("page %d: %v, want %v", page, got, want)
 		}
 	}
 }

@@ -22,6 +22,10 @@ func (r *run) drain(ctx, store context.Context, names []string) error {
 	for _, name := range names {
 		r.laneOf(name)
 	}
+	if err := r.survey(store); err != nil {
+		return err
+	}
+	r.tell()
 	waitCtx, endWaits := context.WithCancel(ctx)
 	defer r.finishWaits(endWaits)
 
@@ -214,6 +218,7 @@ func (r *run) launch(store context.Context, now time.Time) error {
 			continue
 		}
 		r.busy++
+		r.forecast.claimed(g.lane.name)
 		r.workers.Go(func() { r.results <- r.serve(store, g, claim) })
 	}
 	return nil
@@ -238,6 +243,7 @@ func (r *run) record(store context.Context, res result, now time.Time) error {
 	default:
 		r.wakeLane(res.lane.name, res.again)
 	}
+	known := r.counts.Items
 	if len(res.wakes) > 0 {
 		// Most pages name one that is there already, so the store has to tell.
 		c, err := r.Store.Counts(store, r.RunID)
@@ -246,9 +252,11 @@ func (r *run) record(store context.Context, res result, now time.Time) error {
 		}
 		r.counts.Items = c.Items
 	}
+	r.forecast.settle(res, r.counts.Items-known)
 	for _, name := range res.wakes {
 		r.wakeLane(name, time.Time{})
 	}
+	r.tell() // before it is observed
 	if v.action == actRetry {
 		r.sum.Retries++
 	}

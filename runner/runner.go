@@ -85,6 +85,12 @@ type Progress struct {
 	Failed    int
 	InFlight  int
 	HoldUntil time.Time // the service is down: nothing is sent before; zero otherwise
+
+	// TimeLeft is how long the requests of the run will take from now on, at the pace that the
+	// limits allow, if LeftKnown: not while a list has not told its length, or what comes next
+	// hangs on answers.
+	TimeLeft  time.Duration
+	LeftKnown bool
 }
 
 var (
@@ -111,8 +117,10 @@ type run struct {
 	breaker  breaker
 	streak   streak
 	denied   map[string]bool // items that were refused with 401
-	errors   int             // failed writes
-	limit    int             // failed writes allowed; negative for no limit
+	forecast forecast
+	surveyed string // the stage that the forecast is about
+	errors   int    // failed writes
+	limit    int    // failed writes allowed; negative for no limit
 	answered bool
 	halt     checkpoint.RunState
 	haltErr  error
@@ -259,7 +267,7 @@ func (r *run) advance(store context.Context, step jobs.Step) (err error) {
 	if err != nil {
 		return err
 	}
-	r.stage = step.Stage
+	r.stage, r.forecast.current = step.Stage, false
 	if r.counts, err = r.Store.Counts(store, r.RunID); err != nil {
 		return err
 	}
@@ -422,9 +430,10 @@ func (r *run) observe(hold time.Time) {
 		return
 	}
 	c := r.counts
+	left, known := r.timeLeft()
 	r.Observe(Progress{
 		Stage: r.stage, Items: c.Items, Settled: c.Done + c.Unchanged + c.Skipped + c.Failed + c.InDoubt, Failed: c.Failed,
-		InFlight: r.busy, HoldUntil: hold,
+		InFlight: r.busy, HoldUntil: hold, TimeLeft: left, LeftKnown: known,
 	})
 }
 

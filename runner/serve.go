@@ -27,6 +27,7 @@ type result struct {
 	state   checkpoint.State
 	again   time.Time // a pending item is due again then
 	wakes   []string  // lanes of the items added
+	heir    string    // key of the item added, if there is just one
 	cause   error
 	err     error
 }
@@ -133,6 +134,9 @@ func (r *run) finish(store context.Context, claim checkpoint.Claim, v verdict, b
 		for i, it := range children {
 			added[i] = newItem(it)
 			res.wakes = append(res.wakes, added[i].Lane)
+		}
+		if len(children) == 1 {
+			res.heir = children[0].Key
 		}
 		o, res.state = checkpoint.Done(body).With(added...), checkpoint.StateDone
 	case actFail:
