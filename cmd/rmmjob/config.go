@@ -194,6 +194,15 @@ func (p *configParser) setting(key string, k, v *yaml.Node) {
 		p.unknown(k, key, settingKeys())
 		return
 	}
+	if s.kind == kindReserve && v.Kind == yaml.MappingNode {
+		r, at, err := jobs.ReserveOf(v)
+		if err != nil {
+			p.fault(at, "", "%s: %v", key, err)
+			return
+		}
+		p.file.values[key] = value{r.String(), origin{originConfig, fmt.Sprintf("%s:%d", p.file.path, k.Line)}}
+		return
+	}
 	text, ok := p.scalar(key, v)
 	if !ok {
 		return

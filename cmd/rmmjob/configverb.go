@@ -20,7 +20,7 @@ import (
 // configVerb shows and changes the settings of the config file.
 func configVerb(_ context.Context, a *app, args []string) error {
 	f := a.newFlags()
-	f.setting("grace", "workers", "page_size", "throttle.profile", "throttle.max_pause")
+	f.setting("grace", "workers", "page_size", "throttle.profile", "throttle.max", "throttle.reserve", "throttle.max_pause")
 	if err := f.parseOnly(args); err != nil {
 		return err
 	}

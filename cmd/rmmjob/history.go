@@ -15,6 +15,9 @@ import (
 // its lock: the process died.
 const stateCrashed = "crashed"
 
+// statePaused is shown for a run at work that a person has paused.
+const statePaused = "paused"
+
 // runInfo is one run as runs, show and status tell it.
 type runInfo struct {
 	Run      string     `json:"run"`
@@ -32,7 +35,13 @@ type runInfo struct {
 	Error    *string    `json:"error"`
 	Counts   counts     `json:"counts"`
 
+	// Of a run at work, as it last told; null otherwise.
+	SecondsLeft *float64 `json:"seconds_left"`
+	PausedBy    *string  `json:"paused_by"`
+
 	jobKey string
+	atWork bool
+	live   *liveStatus
 }
 
 // describeRun gathers what the checkpoint and the lock know about a run.
@@ -56,10 +65,34 @@ func (s *state) describeRun(ctx context.Context, r checkpoint.Run) (runInfo, err
 		t := r.Finished.UTC()
 		info.Finished = &t
 	}
-	if r.State == checkpoint.RunRunning && !s.isLocked(r.JobKey) {
+	if r.State != checkpoint.RunRunning {
+		return info, nil
+	}
+	if info.atWork = s.isLocked(r.JobKey); !info.atWork {
 		info.State = stateCrashed
+		return info, nil
+	}
+	if info.live, err = s.live(ctx, r); err != nil || info.live == nil {
+		return info, err
+	}
+	info.SecondsLeft, info.PausedBy = info.live.SecondsLeft, info.live.PausedBy
+	if info.PausedBy != nil {
+		info.State = statePaused
 	}
 	return info, nil
+}
+
+// leftText is what a run at work says of its time left and of who has paused it, for
+// the end of a line.
+func (r runInfo) leftText() string {
+	if r.live == nil {
+		return ""
+	}
+	text := ", " + r.live.left()
+	if r.PausedBy != nil {
+		text += ", paused by " + *r.PausedBy
+	}
+	return text
 }
 
 // runCounts puts together what the run and its items say. An item in the
@@ -82,7 +115,7 @@ func (s *state) isLocked(jobKey string) bool {
 
 // canResume tells whether rmmjob resume goes on with a run shown in that state.
 func canResume(state string) bool {
-	return state == stateCrashed || state != string(checkpoint.RunRunning) && unfinished(checkpoint.RunState(state))
+	return state == stateCrashed || state == statePaused || state != string(checkpoint.RunRunning) && unfinished(checkpoint.RunState(state))
 }
 
 // duration is how long the run has taken so far, from its first start to its

@@ -19,13 +19,14 @@ const plainEvery = time.Minute
 // plain line a minute elsewhere, nothing with --quiet. Its methods may be called
 // from any goroutine.
 type meter struct {
-	app  *app
-	mu   sync.Mutex
-	bar  *progressbar.ProgressBar // nil where progress is plain
-	last runner.Progress
-	seen bool
-	stop chan struct{}
-	done sync.WaitGroup
+	app    *app
+	mu     sync.Mutex
+	bar    *progressbar.ProgressBar // nil where progress is plain
+	last   runner.Progress
+	seen   bool
+	paused string // by whom; empty while not
+	stop   chan struct{}
+	done   sync.WaitGroup
 }
 
 // newMeter starts the meter that the flags and the terminal call for.
@@ -80,6 +81,11 @@ func (m *meter) line() string {
 	if p.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", p.Failed)
 	}
+	if m.paused != "" {
+		text += ", paused by " + m.paused
+	} else {
+		text += ", " + leftText(p)
+	}
 	if !p.HoldUntil.IsZero() {
 		text += fmt.Sprintf(", the service is not available, next try at %s", p.HoldUntil.Local().Format("15:04:05"))
 	}
@@ -130,7 +136,19 @@ func (m *meter) observe(p runner.Progress) {
 		}
 		return
 	}
+	m.draw()
+}
+
+// draw brings the bar up to date. The caller holds the lock, and there is a bar.
+func (m *meter) draw() {
+	p := m.last
 	word := stageNames[p.Stage]
+	switch {
+	case m.paused != "":
+		word += ", paused by " + m.paused
+	case p.LeftKnown:
+		word += ", " + leftText(p)
+	}
 	if p.Failed > 0 {
 		word += fmt.Sprintf(", %d failed", p.Failed)
 	}
@@ -141,6 +159,46 @@ func (m *meter) observe(p runner.Progress) {
 	m.bar.ChangeMax(max(1, p.Items))
 	// A bar that cannot be drawn is no reason to stop.
 	_ = m.bar.Set(min(p.Settled, max(1, p.Items)-1))
+}
+
+// progress returns the last progress with the time left of this moment, and shows it.
+func (m *meter) progress(l *throttle.Limiter) runner.Progress {
+	left, known := l.TimeLeft()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.last.LeftKnown && known {
+		m.last.TimeLeft = left
+	}
+	if m.bar != nil && m.seen {
+		m.draw()
+	}
+	return m.last
+}
+
+// pause says in the progress who has paused the run; "" when it goes on.
+func (m *meter) pause(by string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.paused = by
+	if m.bar != nil && m.seen {
+		m.draw()
+	}
+}
+
+// note tells what somebody has asked of the run.
+func (m *meter) note(at time.Time, text string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.app.quiet {
+		return
+	}
+	if m.bar != nil {
+		_ = m.bar.Clear()
+	}
+	m.app.say("%s %s", at.Local().Format("15:04:05"), text)
+	if m.bar != nil {
+		_ = m.bar.RenderBlank()
+	}
 }
 
 // event tells what the throttle does, where a person should know.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // bucketInfo is one quota of the account at the moment of the reading.
@@ -16,11 +17,27 @@ type bucketInfo struct {
 	Share float64 `json:"share"` // count / limit; 0 without a limit
 }
 
-// rateVerb reads the account's rate limits once and shows them.
+// rateVerb reads the account's rate limits once and shows them, or shows and changes
+// the throttle of a working run.
 func rateVerb(ctx context.Context, a *app, args []string) error {
 	f := a.newFlags()
-	if _, err := f.parse(args, 0, 0); err != nil {
+	f.setting("throttle.profile", "throttle.max", "throttle.reserve")
+	watched := f.Bool("watch", false, "of a run: show it every second until it ends")
+	all := f.Bool("all", false, "of a run: also the operations that nobody uses")
+	rest, err := f.parse(args, 0, 1)
+	switch {
+	case err != nil:
 		return err
+	case len(rest) == 1 && a.sim.on && strings.Contains(rest[0], "="):
+		return usagef("run %q does not exist", rest[0]).withHint("settings of the simulator follow an equals sign: --sim=devices=5000")
+	case len(rest) == 1:
+		return a.rateOfRun(ctx, rest[0], *watched, *all)
+	case a.changesRate():
+		return usagef("which run? --profile, --max and --reserve change the rate of a working run").
+			withHint("for example: %s", a.nextCommand("rate", "RUN", "--profile", "cautious")).
+			withHint("for all later runs: rmmjob config set throttle.profile cautious")
+	case *watched:
+		return usagef("--watch needs a RUN: each reading of an account is a request")
 	}
 	c, err := a.openAccount(ctx)
 	if err != nil {

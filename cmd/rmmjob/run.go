@@ -23,7 +23,7 @@ import (
 // runVerb runs a job, or continues its unfinished run.
 func runVerb(ctx context.Context, a *app, args []string) error {
 	f := a.newFlags()
-	f.setting("workers", "page_size", "grace", "throttle.profile", "throttle.max_pause")
+	f.setting("workers", "page_size", "grace", "throttle.profile", "throttle.max", "throttle.reserve", "throttle.max_pause")
 	fresh := f.Bool("new", false, "start a new run even if one is unfinished")
 	yes := f.Bool("yes", false, "agree to an operation that needs it: deletes, proxy changes, moves, quick jobs")
 	limit := f.maxDuration()
@@ -37,7 +37,7 @@ func runVerb(ctx context.Context, a *app, args []string) error {
 // resumeVerb continues an unfinished run: the only one, or the one named.
 func resumeVerb(ctx context.Context, a *app, args []string) error {
 	f := a.newFlags()
-	f.setting("workers", "page_size", "grace", "throttle.profile", "throttle.max_pause")
+	f.setting("workers", "page_size", "grace", "throttle.profile", "throttle.max", "throttle.reserve", "throttle.max_pause")
 	limit := f.maxDuration()
 	rest, err := f.parse(args, 0, 1)
 	if err != nil {
@@ -45,6 +45,9 @@ func resumeVerb(ctx context.Context, a *app, args []string) error {
 	}
 	rec, err := a.resumable(ctx, rest)
 	if err != nil {
+		return err
+	}
+	if done, err := a.resumePaused(ctx, rec); done || err != nil {
 		return err
 	}
 	return a.execute(ctx, rec.JobPath, options{resume: rec.ID, maxDuration: limit.d})
@@ -79,7 +82,7 @@ func (l *limitFlag) Set(text string) error {
 // planVerb makes the plan of an update and stops before the first write.
 func planVerb(ctx context.Context, a *app, args []string) error {
 	f := a.newFlags()
-	f.setting("workers", "page_size", "throttle.profile", "throttle.max_pause")
+	f.setting("workers", "page_size", "throttle.profile", "throttle.max", "throttle.reserve", "throttle.max_pause")
 	detailed := f.Bool("detailed-exitcode", false, "exit 20 when the plan has changes, 0 when it has none")
 	values := f.Bool("show-values", false, "show field values, which may be secrets")
 	rest, err := f.parse(args, 1, 1)
@@ -496,6 +499,11 @@ func (s *session) drain(ctx context.Context) (runner.Summary, error) {
 	cfg.Work = s.work
 	s.say("run %s: job %s on %s", s.rec.ID, s.job.Name, s.conn.name)
 	defer s.meter.close()
+	ctx, end, err := s.listen(ctx)
+	if err != nil {
+		return runner.Summary{}, err
+	}
+	defer end()
 	heard := context.AfterFunc(ctx, func() {
 		why, cut := "stopping", "a second Ctrl-C"
 		if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {

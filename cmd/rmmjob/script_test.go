@@ -34,7 +34,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("XDG_CONFIG_HOME", "")
 			e.Setenv("XDG_STATE_HOME", "")
-			e.Setenv("USER", "")
+			e.Setenv("USER", "tester")
 			e.Setenv("TZ", "UTC")
 			e.Setenv("ESC", "\x1b[31m")
 			return nil

@@ -44,6 +44,7 @@ var runCommands = map[string]func(*testscript.TestScript, bool, []string){
 // withRunCommands adds runCommands to the others.
 func withRunCommands(others map[string]func(*testscript.TestScript, bool, []string)) map[string]func(*testscript.TestScript, bool, []string) {
 	maps.Copy(others, runCommands)
+	maps.Copy(others, controlCommands)
 	return others
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"rmmjob/jobs"
 	"rmmjob/throttle"
 )
 
@@ -22,10 +23,12 @@ const (
 	kindDuration
 	kindNumber  // a whole number
 	kindDecimal // a number, whole or not
+	kindRate    // requests in a stretch of time, for jobs.ParseRate
+	kindReserve // shares by time of day, for jobs.ParseReserve
 )
 
 func (k kind) String() string {
-	return [...]string{"name", "path", "duration", "number", "number"}[k]
+	return [...]string{"name", "path", "duration", "number", "number", "rate", "share"}[k]
 }
 
 // setting describes one setting: a value that may come from a flag, the
@@ -57,6 +60,8 @@ var baseSettings = []setting{
 	{key: "throttle.rate_limit_wait", kind: kindDuration, def: "120s", min: 0.001, max: 3600, help: "wait after a 429 that names no time"},
 	{key: "throttle.block_wait", kind: kindDuration, def: "5m", min: 0.001, max: 7200, help: "silence after a block"},
 	{key: "throttle.pause_wait", kind: kindDuration, def: "30s", min: 0.001, max: 3600, help: "wait before a closed gate is looked at again"},
+	{key: "throttle.reserve", flag: "reserve", kind: kindReserve, def: "off", help: "share of every limit left to others: 40%, or '08:00-18:00 40%'"},
+	{key: "throttle.max", flag: "max", kind: kindRate, def: "off", help: "own requests of all kinds at most, such as 300/60s"},
 	{key: "throttle.legacy", def: "auto", words: []string{"auto", "on", "off"}, help: "one quota for reads and writes"},
 }
 
@@ -107,6 +112,12 @@ func (s setting) check(text string) error {
 			return fmt.Errorf("%q is not a whole number", text)
 		}
 		n = float64(i)
+	case kindRate:
+		_, err := jobs.ParseRate(text)
+		return err
+	case kindReserve:
+		_, err := jobs.ParseReserve(text)
+		return err
 	case kindDecimal:
 		f, err := strconv.ParseFloat(text, 64)
 		if err != nil || f != f {

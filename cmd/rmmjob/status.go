@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"io"
+	"slices"
 	"time"
 
 	"rmmjob/checkpoint"
@@ -19,6 +21,7 @@ type jobStatus struct {
 // success recent enough?
 func statusVerb(ctx context.Context, a *app, args []string) error {
 	f := a.newFlags()
+	watched := f.Bool("watch", false, "show it every second until nothing is at work")
 	maxAge := f.Duration("max-age", 0, "exit 13 when the last success is older, for example 26h")
 	rest, err := f.parse(args, 0, 1)
 	if err != nil {
@@ -36,6 +39,12 @@ func statusVerb(ctx context.Context, a *app, args []string) error {
 	arg := ""
 	if len(rest) == 1 {
 		arg = rest[0]
+	}
+	if *watched {
+		if err := a.watchStatus(ctx, st, arg); err != nil {
+			return err
+		}
+		ctx = context.WithoutCancel(ctx) // the user has seen enough; the rest tells how it stands
 	}
 	list, err := st.lastRuns(ctx, arg)
 	if err != nil {
@@ -56,13 +65,9 @@ func statusVerb(ctx context.Context, a *app, args []string) error {
 	}
 	if a.json {
 		a.result.set("jobs", list)
-	} else if len(list) > 0 {
-		t := newTable("job", "run", "state", "started", "took", "last success", "counts")
-		for _, j := range list {
-			t.add(j.Job, j.Run, j.State, clock(j.Started), took(j.duration(a.now())), clock(j.LastSuccess), countLine(j.Counts))
-		}
-		t.write(a.stdout)
-	} else {
+	} else if len(list) > 0 && !*watched {
+		a.printStatus(a.stdout, list)
+	} else if len(list) == 0 {
 		a.say("no runs yet in %s", st.dir)
 	}
 	if *maxAge > 0 && overdue {
@@ -81,6 +86,27 @@ func statusVerb(ctx context.Context, a *app, args []string) error {
 		}
 	}
 	return nil
+}
+
+// printStatus prints the last run of each job.
+func (a *app) printStatus(w io.Writer, list []jobStatus) {
+	t := newTable("job", "run", "state", "started", "took", "last success", "counts")
+	for _, j := range list {
+		t.add(j.Job, j.Run, j.State, clock(j.Started), took(j.duration(a.now())), clock(j.LastSuccess), countLine(j.Counts)+j.leftText())
+	}
+	t.write(w)
+}
+
+// watchStatus shows the status until none of its runs is at work.
+func (a *app) watchStatus(ctx context.Context, st *state, arg string) error {
+	return a.watch(ctx, func(ctx context.Context, w io.Writer) (bool, error) {
+		list, err := st.lastRuns(ctx, arg)
+		if err != nil {
+			return false, err
+		}
+		a.printStatus(w, list)
+		return !slices.ContainsFunc(list, func(j jobStatus) bool { return j.atWork }), nil
+	})
 }
 
 // lastRuns returns the last run of each job that arg names: all for "", those

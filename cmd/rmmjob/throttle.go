@@ -37,6 +37,12 @@ func checkProfile(key, name string) error {
 func (s *settings) useThrottle(job *jobs.Job) error {
 	t := job.Throttle
 	values := map[string]string{"throttle.profile": t.Profile, "throttle.base": t.Base, "throttle.legacy": t.Legacy}
+	if t.Reserve != nil {
+		values["throttle.reserve"] = t.Reserve.String()
+	}
+	if t.Max != (jobs.Rate{}) {
+		values["throttle.max"] = t.Max.String()
+	}
 	for key, d := range map[string]time.Duration{
 		"throttle.max_pause": t.MaxPause, "throttle.rate_limit_wait": t.RateLimitWait,
 		"throttle.block_wait": t.BlockWait, "throttle.pause_wait": t.PauseWait,

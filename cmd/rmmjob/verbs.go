@@ -34,13 +34,20 @@ func verbs() []verb {
 			"rmmjob run asset-tags.yaml --sim",
 			"rmmjob run asset-tags.yaml --new --json",
 		}, runVerb},
-		{"resume", "[RUN]", "continue an unfinished run", []string{
+		{"resume", "[RUN]", "continue an unfinished run, or one that is paused", []string{
 			"rmmjob resume",
 			"rmmjob resume 20260911-0200",
 		}, resumeVerb},
+		{"pause", "RUN", "let a working run send nothing until it is resumed", []string{
+			"rmmjob pause 20260911-0200",
+		}, pauseVerb},
+		{"stop", "RUN", "stop a working run like its first Ctrl-C", []string{
+			"rmmjob stop 20260911-0200",
+		}, stopVerb},
 		{"status", "[RUN|JOB.yaml]", "tell the last run of each job", []string{
 			"rmmjob status",
 			"rmmjob status nightly-devices.yaml --max-age 26h",
+			"rmmjob status --watch",
 		}, statusVerb},
 		{"runs", "", "list runs, newest first", []string{
 			"rmmjob runs",
@@ -50,9 +57,13 @@ func verbs() []verb {
 			"rmmjob show 20260911-0200",
 			"rmmjob show 20260911-0200 --all",
 		}, showVerb},
-		{"rate", "", "read the API's rate limits once", []string{
+		{"rate", "[RUN]", "read the API's rate limits once, or show and change the rate of a working run", []string{
 			"rmmjob rate",
 			"rmmjob rate --account msp-eu --json",
+			"rmmjob rate 20260911-0200 --watch",
+			"rmmjob rate 20260911-0200 --profile cautious",
+			"rmmjob rate 20260911-0200 --max 300/60s --reserve 40%",
+			"rmmjob rate 20260911-0200 --max off --reserve off",
 			"rmmjob rate --sim",
 		}, rateVerb},
 		{"config", "show|set|unset|path", "show and change settings", []string{
