@@ -14,6 +14,10 @@
 // another. A delay is the space between two requests of a lane or track, not something
 // that each worker sleeps.
 //
+// A person can bound a working Limiter further: [Limiter.SetReserve], [Limiter.SetMax] and
+// [Limiter.Hold]. [Limiter.Expect] tells it what is still to come, from which it knows the
+// [Limiter.TimeLeft].
+//
 // The pacing follows a [Profile]: aggressive, medium or cautious, which mean what they
 // mean in the PowerShell modules for this API, or own values on top of one of them.
 // Limits, window and operation names always come from the server.

@@ -14,6 +14,8 @@
 //   - exit.go is the table of exit codes and the one place that maps an error
 //     to a code and to hints.
 //   - result.go is the final result, which --json prints as one object.
+//   - control.go is how a run listens to other processes and live.go what it
+//     tells them; ask.go is the other side, watch.go draws what changes.
 //   - settings.go is the table of settings; flags.go, config.go and the
 //     environment are its layers. Every value remembers where it came from.
 //   - account.go, state.go and throttle.go open what a verb needs: the
