@@ -2,7 +2,6 @@ package throttle
 
 import (
 	"math"
-	"math/rand/v2"
 	"time"
 )
 
@@ -75,7 +74,7 @@ func newCore(cfg Config) *Core {
 		forbidden: map[string]bool{},
 		legacy:    cfg.Legacy == LegacyOn,
 		stale:     "the first reading is awaited",
-		jitter:    rand.Float64,
+		jitter:    cfg.Random,
 	}
 	e.read = &track{bucket: newBucket("reads", fallbackLimit, time.Unix(0, 0), e.window)}
 	e.write = &track{bucket: newBucket("writes", fallbackLimit, time.Unix(0, 0), e.window)}

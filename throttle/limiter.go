@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -21,6 +22,10 @@ type Config struct {
 	BlockWait     time.Duration // until the probe of a block; 0 means 5 min
 	PauseWait     time.Duration // at the cut-off, until it is looked at again; 0 means 30 s
 	Legacy        LegacyMode    // empty means LegacyAuto
+
+	// Random returns numbers from 0 to 1 that waits are jittered with; nil means those of
+	// math/rand. Simulations set it in order to be repeatable.
+	Random func() float64
 
 	// Event, if set, is told what happens: one call at a time, in order, without a lock
 	// of the Limiter. It may call its other methods, but not Start and Wait. It should
@@ -84,6 +89,9 @@ func (cfg *Config) complete() error {
 		if *w.value < 0 || *w.value > w.max {
 			return fmt.Errorf("throttle: %s must be above 0 and at most %s", w.name, w.max)
 		}
+	}
+	if cfg.Random == nil {
+		cfg.Random = rand.Float64
 	}
 	switch cfg.Legacy {
 	case "":

@@ -21,11 +21,12 @@ type model struct{ Profile }
 
 // view is what the model keeps of a bucket beside the own requests.
 type view struct {
-	crowd crowd
-	alone bool
-	calm  time.Time // since when no others are heard; zero while they are
-	reach float64   // own may grow to this until the next reading
-	start start
+	crowd  crowd
+	alone  bool
+	calm   time.Time // since when no others are heard; zero while they are
+	reach  float64   // own may grow to this until the next reading
+	start  start
+	margin float64 // share of the limit that is left free beyond what the profile says
 
 	pacedAt time.Time // when the pace was worked out
 	pace    float64   // requests a second
@@ -38,7 +39,7 @@ func (p model) top(e *Core, b *bucket) float64 {
 	if b.alone {
 		util += 0.01
 	}
-	return max(1, float64(b.limit)*min(util, e.cutOff-0.01))
+	return max(1, float64(b.limit)*(min(util, e.cutOff-0.01)-b.margin))
 }
 
 // full is the rate that keeps the window filled, in requests a second.
@@ -77,6 +78,7 @@ func (p model) learn(e *Core, t *track, now time.Time, fresh bool) {
 			x = 0 // they may be our own
 		}
 		before := b.crowd.forecast()
+		b.margin *= math.Exp(-now.Sub(b.crowd.at).Seconds() / marginLasts.Seconds())
 		b.crowd.observe(now.Add(-e.age), x, e.window, fresh)
 		p.hear(e, b, now, doubt)
 		b.reach = own + p.growth(e, b, own, x)

@@ -251,7 +251,6 @@ func (e *Core) guilty(now time.Time, t *Ticket) *bucket {
 // limit closes a bucket after a 429.
 func (e *Core) limit(now time.Time, b *bucket, r Result) {
 	s := &b.stop
-	wait, longest := e.pacing.hold(e, b, now)
 	asked := min(max(r.RetryAfter, time.Second), 24*time.Hour)
 	if s.cause == causeLimited && now.Before(s.until) {
 		// The answer to a request that was on its way when the bucket closed.
@@ -260,6 +259,7 @@ func (e *Core) limit(now time.Time, b *bucket, r Result) {
 		}
 		return
 	}
+	wait, longest := e.pacing.hold(e, b, now)
 	if r.HasRetryAfter {
 		wait = asked
 	}

@@ -18,7 +18,7 @@ type engine struct {
 // profile returns the gate of a profile.
 func profile(p throttle.Profile) func(*client) gate {
 	return func(c *client) gate {
-		core, err := throttle.NewCore(throttle.Config{Profile: p, MaxPause: 30 * 24 * time.Hour})
+		core, err := throttle.NewCore(throttle.Config{Profile: p, MaxPause: 30 * 24 * time.Hour, Random: c.w.rng.Float64})
 		if err != nil {
 			panic(err) // a profile of the package that is not valid
 		}

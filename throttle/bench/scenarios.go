@@ -85,10 +85,16 @@ const endless = 1 << 30
 
 // sessions lets n equal programs read for a time, begun within some seconds.
 func sessions(n int, goals ...goal) scenario {
+	s := sessionsOn(settings{}, n)
+	s.name, s.rivals, s.goals = fmt.Sprintf("S5-%d", n), n == 3, goals
+	s.about = fmt.Sprintf("%d equal sessions read for 20 minutes", n)
+	return s
+}
+
+func sessionsOn(s settings, n int) scenario {
 	return scenario{
-		name: fmt.Sprintf("S5-%d", n), about: fmt.Sprintf("%d equal sessions read for 20 minutes", n), rivals: n == 3, goals: goals,
 		run: func(seed uint64, who contender) figures {
-			w := newWorld(seed, settings{})
+			w := newWorld(seed, s)
 			w.end = w.start.Add(20 * time.Minute)
 			n := n
 			workers := 8
@@ -128,7 +134,7 @@ func scenarios() []scenario {
 	other := ratioAtLeast(0.45)
 	other.only = []string{"full", "adaptive", "neighbour"}
 
-	return []scenario{
+	return append([]scenario{
 		work("S1", "10,000 reads, 8 workers", settings{}, 8, read(10_000), ratioAtLeast(0.95), no429(), under90),
 		work("S1-32", "10,000 reads, 32 workers", settings{}, 32, read(10_000), ratioAtLeast(0.95), no429(), under90),
 		work("S1b", "300 reads from an empty window", settings{}, 8, read(300), quick, other, no429()),
@@ -232,7 +238,37 @@ func scenarios() []scenario {
 				return f
 			},
 		},
+	}, variations()...)
+}
+
+// variations are beyond the scenarios of the specification: what the formulas were not made
+// for. They have no goals but the obvious one.
+func variations() []scenario {
+	read := func(n int) map[string]int { return map[string]int{throttle.Read: n} }
+	out := []scenario{
+		work("V1", "5,000 reads, answers of 1.5 s in the median, 24 workers", settings{latency: 1500 * time.Millisecond}, 24, read(5000), no429()),
+		work("V2", "20,000 reads with a limit of 2400, 32 workers", settings{limits: map[string]int{throttle.Read: 2400}}, 32, read(20_000), no429()),
+		work("V3", "1,000 reads with a limit of 60", settings{limits: map[string]int{throttle.Read: 60}}, 8, read(1000), no429()),
+		work("V4", "6,000 writes, write windows that end all at once", settings{fixed: true}, 8, map[string]int{udf: 6000}, no429()),
+		work("V5", "5,000 reads, counts that are 3 s old", settings{stale: 3 * time.Second}, 8, read(5000), no429()),
 	}
+	for _, n := range []int{2, 5} {
+		s := sessionsOn(settings{stale: 3 * time.Second}, n)
+		s.name, s.goals = fmt.Sprintf("V6-%d", n), []goal{no429()}
+		s.about = fmt.Sprintf("%d equal sessions, counts that are 3 s old", n)
+		out = append(out, s)
+	}
+	return append(out, scenario{
+		name: "V7", about: "others read at 40 % of the limit all the time", goals: []goal{no429()},
+		run: func(seed uint64, who contender) figures {
+			w := newWorld(seed, settings{})
+			w.end = w.start.Add(20 * time.Minute)
+			w.strangers(throttle.Read, 4, []phase{{0, time.Hour}})
+			w.client("a", 8, read(endless), who)
+			w.run()
+			return w.figures()
+		},
+	})
 }
 
 // figures adds up what the clients of a world have seen.

@@ -35,7 +35,7 @@ type settings struct {
 	limits  map[string]int
 	stale   time.Duration // age of what request_rate reports
 	latency time.Duration // median response time; 0 means 250 ms
-	sigma   float64
+	fixed   bool          // the windows of writes drop at once instead of sliding
 }
 
 // The spread of the response time: one answer in 40 takes more than twice the median.
@@ -56,7 +56,7 @@ func newWorld(seed uint64, s settings) *world {
 	}
 	w.quota = rmmsim.NewQuota(
 		rmmsim.Limits{Read: w.limits[throttle.Read], Write: w.limits["write"], Ops: map[string]int{udf: w.limits[udf], warranty: w.limits[warranty]}},
-		rmmsim.QuotaRules{Operations: []string{udf, warranty}, Legacy: s.legacy, Stale: s.stale},
+		rmmsim.QuotaRules{Operations: []string{udf, warranty}, Legacy: s.legacy, Stale: s.stale, FixedWrites: s.fixed},
 	)
 	return w
 }
