@@ -24,8 +24,14 @@ func TestControlValues(t *testing.T) {
 		per time.Duration
 		ok  bool
 	}{
-		{300, time.Minute, true}, {1, time.Second, true}, {5, 24 * time.Hour, true}, {0, 0, true},
-		{-1, time.Minute, false}, {10, time.Millisecond, false}, {10, 25 * time.Hour, false}, {2_000_000, time.Minute, false},
+		{300, time.Minute, true},
+		{1, time.Second, true},
+		{5, 24 * time.Hour, true},
+		{0, 0, true},
+		{-1, time.Minute, false},
+		{10, time.Millisecond, false},
+		{10, 25 * time.Hour, false},
+		{2_000_000, time.Minute, false},
 	} {
 		if err := e.SetMax(at(1), c.n, c.per); (err == nil) != c.ok {
 			t.Errorf("max %d in %v: %v", c.n, c.per, err)
