@@ -151,8 +151,11 @@ func TestPending(t *testing.T) {
 	s := openNew(t, t.TempDir())
 	newRun(t, s, "r")
 	_, err := s.AddItems(t.Context(), "r", t0, slices.Values([]NewItem{
-		{Key: "list/99/0000000", Lane: "read", Op: "devices"}, {Key: "list/99/0000001", Lane: "read", Op: "devices"},
-		{Key: "a", Lane: "l", Op: "set"}, {Key: "b", Lane: "l", Op: "set"}, {Key: "c", State: StateUnchanged},
+		{Key: "list/99/0000000", Lane: "read", Op: "devices"},
+		{Key: "list/99/0000001", Lane: "read", Op: "devices"},
+		{Key: "a", Lane: "l", Op: "set"},
+		{Key: "b", Lane: "l", Op: "set"},
+		{Key: "c", State: StateUnchanged},
 	}))
 	if err != nil {
 		t.Fatal(err)
