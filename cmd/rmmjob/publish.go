@@ -36,8 +36,10 @@ func resolveColumns(job *jobs.Job) ([]output.Column, error) {
 		return columns, err
 	}
 	if x.Preset != "" {
-		return nil, jobs.Errors{{Pos: x.FromPos, Message: fmt.Sprintf("%s has no preset %q of columns", x.From.Name, x.Preset),
-			Hint: "there are default, summary and all"}}
+		return nil, jobs.Errors{{
+			Pos: x.FromPos, Message: fmt.Sprintf("%s has no preset %q of columns", x.From.Name, x.Preset),
+			Hint: "there are default, summary and all",
+		}}
 	}
 	// Each by itself, so that all faults are told at once; a heading that is there
 	// twice shows only together.

@@ -18,7 +18,6 @@ type client struct {
 	left    map[string]int // requests by lane that nobody has begun; they may come back
 	waiting map[string]int // workers that stand before the gate, by lane
 	idle    int
-	busy    int
 	gate    gate
 
 	done     int

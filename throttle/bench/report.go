@@ -47,10 +47,13 @@ func report(out io.Writer, s scenario, field []contender, results [][]figures) (
 	var goals []string
 	for _, g := range s.goals {
 		text := g.text
-		if g.only != nil && len(g.only) == 1 {
+		if len(g.only) == 1 {
 			text += " for " + g.only[0]
 		}
 		goals = append(goals, text)
+	}
+	if len(goals) == 0 {
+		goals = []string{"none"}
 	}
 	fmt.Fprintf(out, "### %s: %s\n\nGoals: %s.\n\n| |", s.name, s.about, strings.Join(goals, "; "))
 	line := "|---|"
