@@ -144,8 +144,10 @@ func (c *control) timeLeft(now time.Time, n int) time.Duration {
 	if c.most == 0 || n == 0 {
 		return 0
 	}
-	atOnce := c.most - c.sent.at(now)
-	return time.Duration(float64(max(0, n-atOnce)) / float64(c.most) * float64(c.sent.length))
+	per, most := c.sent.length, float64(c.most)
+	return need(float64(n), most/per.Seconds(), most, float64(c.sent.at(now)), per, func(t time.Duration) int {
+		return c.sent.leaving(now, t)
+	})
 }
 
 // SetReserve is [Core.SetReserve] of a working Limiter; waiting requests feel it at once.

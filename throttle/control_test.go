@@ -52,24 +52,24 @@ func TestHold(t *testing.T) {
 				held := l.Held()
 				l.Hold(true)
 				time.Sleep(2 * time.Second) // what was on its way arrives
-				before := len(s.arrivals)
+				before := s.arrived()
 				if st := l.Status(); !st.OnHold || st.HeldSince.IsZero() || st.Buckets[0].Reason != "on hold by request" {
 					t.Errorf("status on hold: %v since %v, %q", st.OnHold, st.HeldSince, st.Buckets[0].Reason)
 				}
 				time.Sleep(3 * time.Hour)
-				if n := len(s.arrivals) - before; n != 0 {
+				if n := s.arrived() - before; n != 0 {
 					t.Errorf("%d requests and readings while on hold", n)
 				}
 				if st := l.Status(); st.Paused > 0 || l.Held() != held {
 					t.Errorf("the hold counts: %v of the pause budget, held %v, before %v", st.Paused, l.Held(), held)
 				}
-				probes := s.probes
+				probes := s.readings()
 				l.Hold(false)
 				time.Sleep(2 * time.Second)
-				if s.probes == probes {
+				if s.readings() == probes {
 					t.Error("after the hold nothing was read, although what was known is three hours old")
 				}
-				if len(s.arrivals)-before < 2 {
+				if s.arrived()-before < 2 {
 					t.Error("it does not go on")
 				}
 				wg.Wait()
@@ -95,9 +95,9 @@ func TestHoldDuringABlock(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		l.Hold(true)
 		time.Sleep(2 * time.Second)
-		before := len(s.arrivals)
+		before := s.arrived()
 		time.Sleep(20 * time.Minute)
-		if n := len(s.arrivals) - before; n != 0 {
+		if n := s.arrived() - before; n != 0 {
 			t.Errorf("%d requests while on hold", n)
 		}
 		l.Hold(false)
@@ -165,9 +165,9 @@ func TestReserveChanges(t *testing.T) {
 			}
 		})
 		sent := func(d time.Duration) int {
-			before := len(s.arrivals) // readings are own requests too
+			before := s.arrived() // readings are own requests too
 			time.Sleep(d)
-			return len(s.arrivals) - before
+			return s.arrived() - before
 		}
 		time.Sleep(2 * time.Minute)
 		if n := sent(time.Minute); n < 500 {
@@ -333,7 +333,7 @@ func TestTimeLeft(t *testing.T) {
 					case <-ended:
 						running = false
 					case <-time.After(5 * time.Second):
-						if done := len(s.sent); done >= c.n/20 && done < c.n*95/100 {
+						if done := s.calls(); done >= c.n/20 && done < c.n*95/100 {
 							left, known := l.TimeLeft()
 							if !known {
 								t.Fatalf("unknown after %d requests", done)
@@ -358,3 +358,8 @@ func TestTimeLeft(t *testing.T) {
 		})
 	}
 }
+
+// arrived, readings and calls are how much of each the server has seen, while requests go on.
+func (s *server) arrived() int  { s.mu.Lock(); defer s.mu.Unlock(); return len(s.arrivals) }
+func (s *server) readings() int { s.mu.Lock(); defer s.mu.Unlock(); return s.probes }
+func (s *server) calls() int    { s.mu.Lock(); defer s.mu.Unlock(); return len(s.sent) }

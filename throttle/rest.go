@@ -52,27 +52,29 @@ func (e *Core) TimeLeft(wall time.Time) (left time.Duration, known bool) {
 		if t := e.trackFor(b); t.pressed < 0.5 && b.flow.n >= 10 && e.flowing(b) < rate {
 			rate, fill = e.flowing(b), 0 // the workers are what holds it up
 		}
-		left = max(left, pause+min(e.need(b, now, pause, float64(n), rate, fill), 10_000*time.Hour))
+		left = max(left, pause+need(float64(n), rate, fill, float64(e.mine(b, now)), e.window, func(t time.Duration) int {
+			return e.leaving(b, now, pause+t)
+		}))
 	}
 	return left, true
 }
 
-// need returns how long n requests take once a pause is over. In any stretch of a window's
-// length as many can be sent as it is filled to; fewer are sent as those leave that are in it.
-func (e *Core) need(b *bucket, now time.Time, pause time.Duration, n, rate, fill float64) time.Duration {
-	need := time.Duration(n / max(rate, 1e-6) * float64(time.Second))
+// need returns how long n requests take at a rate. In any stretch of a window's length as many
+// can be sent as it is filled to; fewer are sent as those leave that are in it, of which
+// leaving tells how many do within a time. With a fill of 0 the rate alone counts.
+func need(n, rate, fill, own float64, window time.Duration, leaving func(time.Duration) int) time.Duration {
+	evenly := time.Duration(min(n/max(rate, 1e-6), 4e7) * float64(time.Second))
 	if n >= fill {
-		return need
+		return evenly
 	}
 	const steps = 60
-	own := float64(e.mine(b, now))
 	for i := range steps {
-		t := e.window * time.Duration(i) / steps
-		if fill-own+float64(e.leaving(b, now, pause+t)) >= n {
-			return max(t, need/3)
+		t := window * time.Duration(i) / steps
+		if fill-own+float64(leaving(t)) >= n {
+			return max(t, evenly/3) // nothing is sent faster than that
 		}
 	}
-	return e.window
+	return window
 }
 
 // flow is the rate of answers over the last minutes, by a clock that stands still while nothing
