@@ -107,8 +107,8 @@ func TestCase_R03_DiskFull(t *testing.T) {
 func TestCase_R18_TargetHeldAtTheEnd(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "devices=5,udfs=30,"+fast)
-	target := b.write("held.csv", "last night")
 	holdFile(t, b.write("probe", ""))() // can it be done here?
+	target := b.write("held.csv", "last night")
 	held := make(chan func(), 1)
 	b.before("devices", 1, func() { held <- holdFile(t, target) })
 	res := b.finish(exitLocalIO, "state", "run", b.exportJob("held"))
