@@ -31,7 +31,7 @@ func TestTargetsThatAreIncompleteStopTheJob(t *testing.T) {
 	d := updater(t, csv, udfs("uid", "udf1"), func(req rmm.Request) reply {
 		return reply{body: envelope("devices", []string{caseFleet()[0].json()}, 2, "")}
 	}, Settings{})
-	if why := d.incomplete(); !strings.Contains(why, "targets/devices is incomplete after 4 walks: 1 of 2 elements came") || len(d.writes()) != 0 {
+	if why := d.incomplete(); !strings.Contains(why, "devices is incomplete after 4 walks: 1 of 2 elements came") || len(d.writes()) != 0 {
 		t.Errorf("%s, %d writes", why, len(d.writes()))
 	}
 	d = updater(t, csv, udfs("uid", "udf1"), func(rmm.Request) reply { return reply{status: 404} }, Settings{})

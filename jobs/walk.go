@@ -248,7 +248,7 @@ func (w walk) fault() string {
 	case w.moved:
 		return "the total changed while it was read"
 	case w.duplicates > 0:
-		return fmt.Sprintf("%d elements came twice", w.duplicates)
+		return fmt.Sprintf("%d of its elements came twice", w.duplicates)
 	case w.total >= 0 && int64(w.elements) != w.total:
 		return fmt.Sprintf("%d of %d elements came", w.elements, w.total)
 	}
@@ -304,6 +304,14 @@ func walks(ctx context.Context, a Answers, l list) ([]walk, error) {
 	return out, nil
 }
 
+// title names the list for people.
+func (l list) title() string {
+	for _, uid := range l.path { // of a site or a device: one at most
+		return l.op.Name + " of " + uid
+	}
+	return l.op.Name
+}
+
 // judge decides from the walks so far whether the list is complete (again 0),
 // must be walked once more (again is the number of the next walk), or cannot be
 // proved complete.
@@ -320,7 +328,7 @@ func (l list) judge(ws []walk) (again int, why string, err error) {
 	case now.failed != "" && (now.absent() || !now.refused()):
 		// The request has had its retries: another walk would meet the same. Only
 		// a later page that is refused may be one that the list does not have now.
-		return 0, "", &IncompleteError{Message: fmt.Sprintf("%s is incomplete: %s", l.id, fault)}
+		return 0, "", &IncompleteError{Message: fmt.Sprintf("%s is incomplete: %s", l.title(), fault)}
 	case fault == "" && agrees:
 		return 0, "", nil
 	case fault == "" && now.number == 1 && !l.wantsSecond(now):
@@ -329,9 +337,9 @@ func (l list) judge(ws []walk) (again int, why string, err error) {
 		if fault == "" {
 			fault = "no two walks agreed"
 		}
-		return 0, "", &IncompleteError{Message: fmt.Sprintf("%s is incomplete after %d walks: %s", l.id, now.number, fault)}
+		return 0, "", &IncompleteError{Message: fmt.Sprintf("%s is incomplete after %d walks: %s", l.title(), now.number, fault)}
 	case fault == "" && now.number == 1:
-		why = "a second walk confirms it"
+		// Nothing to tell: it is what is done with every list of some pages.
 	case fault == "":
 		why = "it changed between two walks"
 	default:
