@@ -6,19 +6,17 @@ import "time"
 // too late, and own requests of the last seconds look like room that others have left. It
 // shows when own requests that have been answered for some time are missing in a count.
 
-// maxAge is the highest age that is reckoned with: as much as a window remembers.
-const maxAge = 10 * time.Second
-
 // watchAge notices counts that are too low for own requests that the server has answered.
+// The highest age counts that has been seen, up to as much as a window remembers.
 func (e *Core) watchAge(now time.Time, b *bucket) {
-	if b == e.read.bucket && e.legacy || b.op && e.legacy || b == e.write.bucket && e.legacy {
-		return
+	if e.legacy {
+		return // the counts of reads and writes cannot be told apart
 	}
 	slot := e.window / slots
 	d := max(0, now.Sub(e.asked)) + slot
 	// Those that may have left the window at the server do not count.
 	known := b.own.at(now) - b.own.leaving(now, e.window/20) - b.own.entered(now, d)
-	for known > b.reported && d < maxAge*e.window/(60*time.Second) {
+	for known > b.reported && d < e.window/6 {
 		known -= int(*b.own.of(b.own.head - b.own.in(d, past)))
 		d += slot
 		e.age = max(e.age, d)

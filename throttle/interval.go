@@ -28,7 +28,9 @@ func (p model) plan(e *Core, t *track, now time.Time, moved, alone bool, free fl
 	case now.Sub(t.began) < e.window*7/6:
 		longest = window / 6
 	}
-	t.interval = time.Duration(min(next, longest) * float64(time.Second))
+	// Readings are reads: of a low limit they must not take more than a quarter.
+	least := 4 / p.full(e, e.read.bucket)
+	t.interval = time.Duration(max(least, min(next, longest)) * float64(time.Second))
 	t.next = time.Duration(float64(t.interval) * (0.85 + 0.3*e.jitter()))
 }
 
@@ -37,8 +39,9 @@ func (p model) due(e *Core, t *track, now time.Time) (time.Time, reason) {
 		return t.tried.Add(min(p.retry()<<min(e.failed, 10), maxRetryWait)), reason{text: "the last reading failed"}
 	}
 	for _, b := range e.bucketsOf(t) {
-		if b.start.sent(e.mine(b, now)) {
-			return now, reason{text: "a batch has been sent"}
+		// Answered writes, and not only sent ones, tell a legacy account from a modern one.
+		if b.start.sent(e.mine(b, now) - e.flying(b)) {
+			return now, reason{text: "a batch has been answered"}
 		}
 	}
 	return t.tried.Add(t.next), reason{every: t.next}

@@ -16,6 +16,9 @@ func TestReferenceThroughput(t *testing.T) {
 			continue
 		}
 		for _, workers := range []int{8, 32} {
+			if raced && workers > 8 {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s/%d", p.Name, workers), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {

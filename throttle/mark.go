@@ -38,7 +38,7 @@ func (p model) raise(e *Core, b *bucket, now time.Time, share float64) {
 // The hold after a 429.
 const (
 	leastHold   = 5 * time.Second
-	longestHold = 40 * time.Second
+	longestHold = 35 * time.Second
 )
 
 // hold takes in that the server has refused a request: the bucket is full. It stays closed

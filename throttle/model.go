@@ -39,8 +39,16 @@ func (p model) top(e *Core, b *bucket) float64 {
 	if b.alone {
 		util += 0.01
 	}
-	return max(1, float64(b.limit)*(min(util, e.cutOff-0.01)-b.margin))
+	top := float64(b.limit) * (min(util, max(e.cutOff, leastCutOff)-0.01) - b.margin)
+	return min(max(top, leastTop), float64(b.limit))
 }
+
+// A window is filled to so much however low a limit or the server's cut-off may be, or
+// readings alone would fill it.
+const (
+	leastTop    = 3
+	leastCutOff = 0.3
+)
 
 // full is the rate that keeps the window filled, in requests a second.
 func (p model) full(e *Core, b *bucket) float64 { return p.top(e, b) / e.window.Seconds() }
@@ -118,6 +126,17 @@ func (e *Core) leaving(b *bucket, now time.Time, d time.Duration) int {
 		n += e.write.own.leaving(now, d)
 	}
 	return n
+}
+
+// schedule returns how many own requests leave a bucket within each part of a window.
+func (e *Core) schedule(b *bucket, now time.Time) [steps + 1]int {
+	gone := b.own.schedule(now)
+	if e.legacy && b == e.read.bucket {
+		for i, n := range e.write.own.schedule(now) {
+			gone[i] += n
+		}
+	}
+	return gone
 }
 
 func (p model) ramp(e *Core) time.Duration { return e.window / 6 }

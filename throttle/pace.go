@@ -15,7 +15,14 @@ func (p model) paceNow(e *Core, b *bucket, now time.Time) float64 {
 		ahead := e.window / 3
 		stays := own - float64(e.leaving(b, now, ahead)) + b.crowd.left(now.Add(ahead), e.window)
 		pace := (top-stays)/ahead.Seconds() - b.crowd.forecast()
-		return min(max(pace, 0.1*full), 3*full)
+		fastest := 3 * full
+		switch {
+		case !b.start.over:
+			fastest = full / 2 // beside the batches
+		case pace > full && p.burst(e, b, now, 1, 1) < 1:
+			fastest = full
+		}
+		return min(max(pace, 0.1*full), fastest)
 	}
 	// With others: towards an own count that falls by half a request with each of theirs.
 	// Whoever has more than another sees fewer others than that one does, but not so many

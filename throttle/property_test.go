@@ -63,7 +63,7 @@ func TestPropertyAloneIsNeverOverALimit(t *testing.T) {
 func TestPropertyQueueAndCount(t *testing.T) {
 	lanes := []string{Read, "device-udf-set", "device-warranty-create", "alert-mute"}
 	rapid.Check(t, func(rt *rapid.T) {
-		e := testEngine(t, rapid.SampledFrom([]string{"aggressive", "medium", "cautious"}).Draw(rt, "profile"))
+		e := testEngine(t, rapid.SampledFrom([]string{"aggressive", "medium", "cautious", "full", "adaptive", "quick"}).Draw(rt, "profile"))
 		now := at(0)
 		last := map[string]uint64{}
 		var waiting, flying []*Ticket

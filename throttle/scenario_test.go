@@ -835,7 +835,7 @@ func TestStatus(t *testing.T) {
 
 // A whole day at work does not grow the memory.
 func TestMemoryIsFlat(t *testing.T) {
-	if testing.Short() {
+	if testing.Short() || raced {
 		t.Skip("a virtual day takes some seconds")
 	}
 	e := testEngine(t, "aggressive")

@@ -23,6 +23,8 @@ type server struct {
 	blocked time.Time
 	refused []time.Time
 
+	held     bool          // answers come a second late from 90 % on
+	stale    time.Duration // age of the counts of a reading
 	probeErr error
 	answer   func(lane string, now time.Time) (Result, bool) // overrides the limits
 
@@ -52,8 +54,8 @@ func within(log []time.Time, now time.Time, d time.Duration) []time.Time {
 }
 
 func (s *server) count(name string, now time.Time) int {
-	s.logs[name] = within(s.logs[name], now, time.Minute)
-	return len(s.logs[name])
+	s.logs[name] = within(s.logs[name], now, time.Minute+s.stale)
+	return len(within(s.logs[name], now, time.Minute))
 }
 
 func (s *server) buckets(lane string) []string {
@@ -99,6 +101,32 @@ func (s *server) arrive(lane string) Result {
 	return Result{Status: 429}
 }
 
+// late returns how long the answer to a request that has just arrived is held back.
+func (s *server) late(lane string) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range s.buckets(lane) {
+		if s.held && 10*s.count(name, time.Now()) >= 9*s.limits[name] {
+			return time.Second
+		}
+	}
+	return 0
+}
+
+// reported is what a reading says of a bucket.
+func (s *server) reported(name string, now time.Time) int {
+	if s.stale == 0 {
+		return s.count(name, now)
+	}
+	n := 0
+	for _, t := range s.logs[name] {
+		if age := now.Sub(t); age >= s.stale && age < s.stale+time.Minute {
+			n++
+		}
+	}
+	return n
+}
+
 func (s *server) delay() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +146,7 @@ func (s *server) call(lane string) Result {
 		s.own429++
 		s.mu.Unlock()
 	}
-	time.Sleep(d / 2)
+	time.Sleep(d/2 + s.late(lane))
 	return r
 }
 
@@ -139,12 +167,12 @@ func (s *server) probe(ctx context.Context) (Reading, error) {
 	s.mu.Lock()
 	now := time.Now()
 	out := Reading{
-		Window: time.Minute, CutOff: 0.9, Limit: s.limits["reads"], Count: s.count("reads", now),
-		HasWrite: !s.bare, WriteLimit: s.limits["writes"], WriteCount: s.count("writes", now), Ops: map[string]OpReading{},
+		Window: time.Minute, CutOff: 0.9, Limit: s.limits["reads"], Count: s.reported("reads", now),
+		HasWrite: !s.bare, WriteLimit: s.limits["writes"], WriteCount: s.reported("writes", now), Ops: map[string]OpReading{},
 	}
 	for name, limit := range s.limits {
 		if name != "reads" && name != "writes" && !s.bare {
-			out.Ops[name] = OpReading{Limit: limit, Count: s.count(name, now)}
+			out.Ops[name] = OpReading{Limit: limit, Count: s.reported(name, now)}
 		}
 	}
 	if s.bare {

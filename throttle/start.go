@@ -12,8 +12,8 @@ type start struct {
 
 func (s *start) open(own int) bool { return !s.over && own < s.upTo }
 
-// sent tells whether a batch is out that no reading has confirmed.
-func (s *start) sent(own int) bool { return !s.over && s.upTo > 0 && own >= s.upTo }
+// sent tells whether a batch is out, by the requests answered, that no reading has confirmed.
+func (s *start) sent(answered int) bool { return !s.over && s.upTo > 0 && answered >= s.upTo }
 
 const firstBatch = 10
 
@@ -46,11 +46,10 @@ const strangersMayFill = 0.99
 func (p model) burst(e *Core, b *bucket, now time.Time, wanted, least int) int {
 	own := e.mine(b, now)
 	most := min(float64(wanted), p.top(e, b)-float64(own)-b.crowd.expected(now, e.window))
-	const steps = 12
-	for i := steps; i > 0 && most >= float64(least); i-- {
-		d := e.window * time.Duration(i) / steps
-		stays := float64(own-e.leaving(b, now, d)) + b.crowd.left(now.Add(d), e.window)
-		most = min(most, float64(b.limit)*(strangersMayFill-p.Guard*float64(i)/steps)-stays)
+	gone := e.schedule(b, now)
+	for i := steps - 1; i >= 0 && most >= float64(least); i-- {
+		stays := float64(own-gone[i]) + b.crowd.left(now.Add(e.window*time.Duration(i)/steps), e.window)
+		most = min(most, float64(b.limit)*(strangersMayFill-p.Guard*float64(i+1)/steps)-stays)
 	}
 	return max(0, int(most))
 }

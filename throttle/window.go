@@ -102,6 +102,21 @@ func (w *window) leaving(now time.Time, d time.Duration) (n int) {
 	return n
 }
 
+// steps is how finely schedule divides a window.
+const steps = 60
+
+// schedule returns how many leave within each part of the time until all have left, added up.
+func (w *window) schedule(now time.Time) (gone [steps + 1]int) {
+	w.at(now)
+	for i := range int64(slots) {
+		gone[i*steps/slots+1] += int(*w.of(w.head - slots + i))
+	}
+	for i := 1; i <= steps; i++ {
+		gone[i] += gone[i-1]
+	}
+	return gone
+}
+
 // ago returns what at returned d earlier, which may be a sixth of the window at most.
 func (w *window) ago(now time.Time, d time.Duration) int {
 	n := w.at(now)

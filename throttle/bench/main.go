@@ -30,8 +30,6 @@ type contender struct {
 	workers int // 1: sends one by one, whatever the scenario says
 }
 
-var ours = []string{"full", "adaptive", "neighbour", "quick"}
-
 func contenders() []contender {
 	var out []contender
 	for _, p := range throttle.Profiles() {

@@ -13,15 +13,16 @@ import (
 // world is one run in virtual time: the windows of the simulated account, the clients that
 // share them, and the events still to come.
 type world struct {
-	now    time.Time
-	start  time.Time
-	end    time.Time // nothing happens after it; zero: when all work is done
-	quota  *rmmsim.Quota
-	limits map[string]int // by lane, and "write" for all writes
-	legacy bool
-	rng    *rand.Rand
-	todo   agenda
-	seq    int
+	now       time.Time
+	start     time.Time
+	end       time.Time // nothing happens after it; zero: when all work is done
+	quota     *rmmsim.Quota
+	limits    map[string]int // by lane, and "write" for all writes
+	legacy    bool
+	disguised bool
+	rng       *rand.Rand
+	todo      agenda
+	seq       int
 
 	clients []*client
 	open    int           // clients that have work left
@@ -31,11 +32,12 @@ type world struct {
 
 // settings of the account and its network.
 type settings struct {
-	legacy  bool
-	limits  map[string]int
-	stale   time.Duration // age of what request_rate reports
-	latency time.Duration // median response time; 0 means 250 ms
-	fixed   bool          // the windows of writes drop at once instead of sliding
+	legacy    bool
+	limits    map[string]int
+	stale     time.Duration // age of what request_rate reports
+	latency   time.Duration // median response time; 0 means 250 ms
+	disguised bool          // a legacy account reports a limit for writes and counts none
+	fixed     bool          // the windows of writes drop at once instead of sliding
 }
 
 // The spread of the response time: one answer in 40 takes more than twice the median.
@@ -44,7 +46,7 @@ const latencySigma = 0.4
 func newWorld(seed uint64, s settings) *world {
 	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(seed%977) * 61 * time.Millisecond)
 	w := &world{
-		now: start, start: start, legacy: s.legacy, median: 250 * time.Millisecond,
+		now: start, start: start, legacy: s.legacy, disguised: s.disguised, median: 250 * time.Millisecond,
 		rng:    rand.New(rand.NewPCG(seed, 7)),
 		limits: map[string]int{throttle.Read: 600, "write": 600, udf: 600, warranty: 100},
 	}
@@ -102,6 +104,9 @@ func (w *world) reading() throttle.Reading {
 	}
 	for name, op := range q.Ops {
 		r.Ops[name] = throttle.OpReading{Limit: op.Limit, Count: op.Count}
+	}
+	if w.disguised {
+		r.HasWrite, r.WriteLimit = true, w.limits["write"]
 	}
 	return r
 }

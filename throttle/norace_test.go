@@ -1,0 +1,6 @@
+//go:build !race
+
+package throttle
+
+// raced tells whether the race detector, which makes tests ten times slower, is on.
+const raced = false
