@@ -18,9 +18,12 @@
 // [Limiter.Hold]. [Limiter.Expect] tells it what is still to come, from which it knows the
 // [Limiter.TimeLeft].
 //
-// The pacing follows a [Profile]: aggressive, medium or cautious, which mean what they
-// mean in the PowerShell modules for this API, or own values on top of one of them.
-// Limits, window and operation names always come from the server.
+// The pacing follows a [Profile]. Adaptive, full, neighbour and quick keep a picture of each
+// window, own requests and those of others, and fill it up to a share of the limit; alone
+// they use nearly all that there is, together they share it equally. Aggressive, medium and
+// cautious mean what they mean in the PowerShell modules for this API: a delay that grows
+// with the utilisation. Own values on top of any of them are possible. Limits, window and
+// operation names always come from the server.
 //
 // The package is in two layers. The [Core] is arithmetic: every method takes the time as
 // an argument, there is no goroutine, lock or clock in it. The Limiter adds the lock, the

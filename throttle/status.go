@@ -70,7 +70,7 @@ type BucketStatus struct {
 	// Of the calibrations, which reads and writes have and operations share:
 	NextCalibration time.Time
 	Why             string
-	Stable          int // stable calibrations in a row
+	Stable          int // stable calibrations in a row; only of the reference profiles
 }
 
 // Point is a piece of the time line. Shares and delay are the highest in it.
@@ -202,8 +202,12 @@ func (e *Core) bucketStatus(now time.Time, b *bucket) BucketStatus {
 		s.Reason = "going on slowly after a stop"
 	case s.Delay > 0 && s.Delay == reserve:
 		s.Reason = "spaced by the reserve for others"
-	case s.Delay > 0:
+	case e.pacing.room(e, b, now).until.After(now):
+		s.Reason = "as full as the profile fills it"
+	case s.Delay > 0 && e.profile.Util == 0:
 		s.Reason = "spaced by the utilisation"
+	case s.Delay > 0:
+		s.Reason = "paced by the profile"
 	}
 	return s
 }
