@@ -36,7 +36,7 @@ func (p model) plan(e *Core, t *track, now time.Time, moved, alone bool, free fl
 
 func (p model) due(e *Core, t *track, now time.Time) (time.Time, reason) {
 	if e.failed > 0 {
-		return t.tried.Add(min(p.retry()<<min(e.failed, 10), maxRetryWait)), reason{text: "the last reading failed"}
+		return t.tried.Add(min(firstRetry<<min(e.failed, 10), maxRetryWait)), reason{text: "the last reading failed"}
 	}
 	for _, b := range e.bucketsOf(t) {
 		// Answered writes, and not only sent ones, tell a legacy account from a modern one.
@@ -47,4 +47,5 @@ func (p model) due(e *Core, t *track, now time.Time) (time.Time, reason) {
 	return t.tried.Add(t.next), reason{every: t.next}
 }
 
-func (p model) retry() time.Duration { return 3 * time.Second }
+// firstRetry is half of the time from a failed reading to the next; it doubles.
+const firstRetry = 3 * time.Second

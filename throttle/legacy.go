@@ -32,7 +32,8 @@ func (e *Core) findLegacy(now time.Time, r Reading) {
 
 func (e *Core) becomeLegacy(now time.Time, why string) {
 	e.legacy = true
-	e.read.view = view{} // own writes have been taken for reads of others
+	// Own writes have been taken for reads of others, and missed among the writes.
+	e.read.view, e.age = view{}, 0
 	e.emit(now, Event{Kind: EventLegacy, Text: "this is a legacy account with one limit for reads and writes together: " + why})
 }
 

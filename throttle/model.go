@@ -69,6 +69,9 @@ func (p model) refresh(e *Core, b *bucket, now time.Time) {
 	if now.Sub(b.pacedAt) < e.window/slots && !b.pacedAt.IsZero() {
 		return
 	}
+	if now.Sub(b.crowd.at) > 2*e.window {
+		b.alone = false // nothing has been heard for long: the readings fail
+	}
 	b.pacedAt, b.pace = now, p.paceNow(e, b, now)
 }
 

@@ -40,9 +40,10 @@ func (p model) nextBatch(e *Core, b *bucket, now time.Time, fresh bool) {
 // burst of ours.
 const strangersMayFill = 0.99
 
-// burst returns how many requests, of those wanted and not fewer than least, may be sent at once, so that strangers who then start
-// at the profile's guard rate do not meet a full window, even if nothing more is sent: the
-// burst stays for a whole window, as long as they need to fill it.
+// burst returns how many requests, of those wanted, may be sent at once, so that strangers
+// who then start at the profile's guard rate do not meet a full window, even if nothing more
+// is sent: the burst stays for a whole window, as long as they need to fill it. It gives up
+// early, with less than that, below least.
 func (p model) burst(e *Core, b *bucket, now time.Time, wanted, least int) int {
 	own := e.mine(b, now)
 	most := min(float64(wanted), p.top(e, b)-float64(own)-b.crowd.expected(now, e.window))
