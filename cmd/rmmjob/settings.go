@@ -54,7 +54,7 @@ var baseSettings = []setting{
 	{key: "grace", flag: "grace", kind: kindDuration, def: "30s", min: 0, max: 3600, help: "longest wait for requests in flight after the first Ctrl-C"},
 	{key: "workers", flag: "workers", kind: kindNumber, def: "8", min: 1, max: 64, help: "requests in flight at a time"},
 	{key: "page_size", flag: "page-size", kind: kindNumber, def: "250", min: 1, max: 250, help: "elements per page of a list"},
-	{key: "throttle.profile", flag: "profile", def: "medium", help: "throttle profile"},
+	{key: "throttle.profile", flag: "profile", def: "adaptive", help: "throttle profile"},
 	{key: "throttle.base", help: "profile that custom builds on"},
 	{key: "throttle.max_pause", flag: "max-pause", kind: kindDuration, def: "2h", min: 0.001, max: 7 * 86400, help: "longest time in pauses before the run stops as throttled"},
 	{key: "throttle.rate_limit_wait", kind: kindDuration, def: "120s", min: 0.001, max: 3600, help: "wait after a 429 that names no time"},
