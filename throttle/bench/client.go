@@ -20,19 +20,21 @@ type client struct {
 	idle    int
 	gate    gate
 
-	done     int
-	perLane  map[string]int
-	finished time.Time
-	refused  int         // own answers with 429, readings included
-	times429 []time.Time // of them
-	blocked  int         // own answers with 403
-	readings int
-	failed   bool
-	last     time.Time // of the last good answer
-	answers  []time.Time
-	keep     bool // keep answers
-	writes   int  // sent
-	legacyAt int  // writes sent when a legacy account was recognised, -1 before
+	done      int
+	perLane   map[string]int
+	finished  time.Time
+	refused   int         // own answers with 429, readings included
+	times429  []time.Time // of them
+	blocked   int         // own answers with 403
+	into      int         // of those, sent after the block had begun
+	blockedAt time.Time
+	readings  int
+	failed    bool
+	last      time.Time // of the last good answer
+	answers   []time.Time
+	keep      bool // keep answers
+	writes    int  // sent
+	legacyAt  int  // writes sent when a legacy account was recognised, -1 before
 }
 
 // gate is what decides when a client may send: a contender.
@@ -109,6 +111,9 @@ func (c *client) send(p *passage) {
 	w.after(there/2, func() {
 		d := w.take(c.addr, p.lane)
 		status := statusOf(d)
+		if status == 403 && !sent.Before(c.blockedAt) {
+			c.into++
+		}
 		w.after(there-there/2+d.Delay, func() { c.answer(p, status, w.now.Sub(sent)) })
 	})
 }

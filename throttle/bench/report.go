@@ -39,6 +39,7 @@ var columns = []column{
 	{"others refused %", func(f figures) float64 { return f.strangers }, 100, "%.1f", named("S6", "V7")},
 	{"found after writes", func(f figures) float64 { return f.found }, 1, "%.0f", named("S9")},
 	{"resumes after s", func(f figures) float64 { return min(f.resumed, 999) }, 1, "%.0f", named("S10a")},
+	{"sent while blocked", func(f figures) float64 { return f.into }, 1, "%.0f", named("S10b")},
 	{"lost s", func(f figures) float64 { return f.lost }, 1, "%.0f", named("S10b")},
 }
 
