@@ -1,7 +1,8 @@
 // Command bench measures the throttle in virtual time: every profile, and what other
 // programs do, on every scenario, against an oracle that knows the windows of the server.
 //
-//	go run ./throttle/bench                   # everything, 20 seeds, as Markdown
+//	go run ./throttle/bench                   # all scenarios with goals, 20 seeds, as Markdown
+//	go run ./throttle/bench -scenario V       # variations: what the formulas were not made for
 //	go run ./throttle/bench -scenario S5 -profile full -seeds 100 -first 1000
 //
 // The accounts are the windows of the simulator (internal/rmmsim), the gate of our profiles
@@ -62,7 +63,7 @@ func main() {
 	began := time.Now()
 	var missed int
 	for _, s := range scenarios() {
-		if !chosen(*only, s.name, strings.HasPrefix) {
+		if !chosen(*only, s.name, strings.HasPrefix) || *only == "" && s.extra {
 			continue
 		}
 		var field []contender

@@ -30,7 +30,8 @@ type scenario struct {
 	about string
 	// rivals tells whether programs without knowledge of the account are run as well.
 	rivals bool
-	seeds  int // at most so many; 0: all
+	seeds  int  // at most so many; 0: all
+	extra  bool // only when it is asked for
 	run    func(seed uint64, who contender) figures
 	goals  []goal
 }
@@ -63,7 +64,7 @@ func no429() goal { return goal{text: "0 × 429", of: refusedOf, most: 0} }
 
 func work(name, about string, s settings, workers int, jobs map[string]int, goals ...goal) scenario {
 	return scenario{
-		name: name, about: about, rivals: name == "S1" || name == "S2", goals: goals,
+		name: name, about: about, rivals: name == "S1", goals: goals,
 		run: func(seed uint64, who contender) figures {
 			w := newWorld(seed, s)
 			w.client("a", workers, clone(jobs), who)
@@ -264,7 +265,7 @@ func variations() []scenario {
 		s.about = fmt.Sprintf("%d equal sessions, counts that are 3 s old", n)
 		out = append(out, s)
 	}
-	return append(out, scenario{
+	out = append(out, scenario{
 		name: "V7", about: "others read at 40 % of the limit all the time", goals: []goal{no429()},
 		run: func(seed uint64, who contender) figures {
 			w := newWorld(seed, settings{})
@@ -275,6 +276,10 @@ func variations() []scenario {
 			return w.figures()
 		},
 	})
+	for i := range out {
+		out[i].extra = true
+	}
+	return out
 }
 
 // figures adds up what the clients of a world have seen.
