@@ -1,0 +1,240 @@
+package jobs
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"rmmjob/internal/rmm"
+)
+
+// update reads what to write.
+func (d *decoder) update(n *yaml.Node) *UpdateSpec {
+	u := &UpdateSpec{Empty: "keep", OnNotFound: "fail", OnRowFault: "hold", Pos: d.pos(n.Line, n.Column)}
+	var match, set, rows *yaml.Node
+	d.section(n, "update", []field{
+		{"operation", need, func(n *yaml.Node) { u.Operation = d.operation(n) }},
+		{"rows", need, func(n *yaml.Node) { rows = n; d.rows(n, &u.Rows) }},
+		{"match", false, func(n *yaml.Node) { match = n }},
+		{"set", false, func(n *yaml.Node) { set = n }},
+		{"empty", false, d.choice(&u.Empty, "empty", "keep", "clear")},
+		{"on_not_found", false, d.choice(&u.OnNotFound, "on_not_found", "fail", "skip")},
+		{"on_row_fault", false, d.choice(&u.OnRowFault, "on_row_fault", "hold", "stop")},
+		{"protected", false, nil},
+	})
+	if u.Operation.Name == "" || n.Kind != yaml.MappingNode {
+		return u
+	}
+	op := operationOf(u.Operation.Name)
+	switch {
+	case match != nil && len(op.matchFields()) == 0:
+		d.fault(child(n, "match"), "remove it", "%s has no target that exists before: the name is in set", op.name)
+	case match != nil:
+		u.Match = d.match(match, op)
+	case child(n, "match") == nil && len(op.matchFields()) > 0:
+		d.fault(n, "", "update lacks the key %q", "match")
+	}
+	switch {
+	case set != nil && !op.hasSet():
+		d.fault(child(n, "set"), "remove it", "%s takes no values", op.name)
+	case set != nil:
+		u.Set = d.settings(set, op)
+	case child(n, "set") == nil && op.hasSet():
+		d.fault(n, "", "update lacks the key %q", "set")
+	}
+	if u.Rows.DateFormat != "" && op.name != "device-warranty-create" {
+		d.fault(child(rows, "date_format"), "remove it", "date_format has no effect: %s writes no date", op.name)
+	}
+	return u
+}
+
+// operation finds the write of an update.
+func (d *decoder) operation(n *yaml.Node) rmm.Operation {
+	name, ok := d.word(n, "operation")
+	if !ok {
+		return rmm.Operation{}
+	}
+	var writes []string
+	for _, w := range updatable {
+		writes = append(writes, w.name)
+	}
+	op, known := rmm.Lookup(name)
+	switch {
+	case known && slices.Contains(writes, name):
+		return op
+	case notForJobs[name] != "":
+		d.fault(n, "available: "+strings.Join(writes, ", "), "%s is refused in jobs: %s", name, notForJobs[name])
+	case known && op.IsWrite():
+		d.fault(n, "available: "+strings.Join(writes, ", "), "updates by %q are not available in this version of rmmjob", name)
+	case known:
+		d.fault(n, "available: "+strings.Join(writes, ", "), "%q only reads", name)
+	default:
+		hint := "available: " + strings.Join(writes, ", ")
+		if near := rmm.Suggest(name); near != "" {
+			hint = "did you mean " + strconv.Quote(near) + "?"
+		}
+		d.fault(n, hint, "there is no operation %q", clip(name, 40))
+	}
+	return rmm.Operation{}
+}
+
+// rows reads the input: a path, or a mapping with options.
+func (d *decoder) rows(n *yaml.Node, r *Rows) {
+	r.Pos = d.pos(n.Line, n.Column)
+	csv := func(n *yaml.Node) {
+		if n.Value == "-" {
+			d.fault(n, "name a file", "the rows are read more than once and cannot come from stdin")
+			return
+		}
+		r.CSV = d.path(n, "the path of the rows")
+	}
+	if n.Kind != yaml.MappingNode {
+		csv(n)
+		return
+	}
+	d.section(n, "rows", []field{
+		{"csv", need, csv},
+		{"encoding", false, func(n *yaml.Node) {
+			s, ok := d.word(n, "encoding")
+			if _, known := encodingOf(s); ok && !known {
+				d.fault(n, suggestion(s, Encodings()), "unknown encoding %q", clip(s, 40))
+			}
+			r.Encoding = s
+		}},
+		{"delimiter", false, func(n *yaml.Node) { r.Delimiter = d.delimiter(n) }},
+		{"skip_lines", false, d.number(&r.SkipLines, "skip_lines", 0, 10000)},
+		{"allow_empty", false, d.flag(&r.AllowEmpty, "allow_empty")},
+		{"date_format", false, func(n *yaml.Node) {
+			s, ok := d.word(n, "date_format")
+			if _, err := DateLayout(s); ok && err != nil {
+				d.fault(n, "", "date_format: %s", err)
+			}
+			r.DateFormat = s
+		}},
+		{"from", false, nil},
+	})
+}
+
+// match reads how a row finds its target. The site of a thing comes first, whatever the order in the file.
+func (d *decoder) match(n *yaml.Node, op operation) []Match {
+	var matches []Match
+	known := op.matchFields()
+	keys, sites := 0, 0
+	ok := d.pairs(n, "match", func(key, value *yaml.Node) {
+		if !slices.Contains(known, key.Value) {
+			d.fault(key, suggestion(key.Value, known), "unknown field %q in match", clip(key.Value, 40))
+			return
+		}
+		site := strings.HasPrefix(key.Value, "site")
+		if site {
+			sites++
+		} else {
+			keys++
+		}
+		t, ok := d.template(value, key.Value)
+		switch {
+		case !ok:
+		case trimBlank(value.Value) == "":
+			d.fault(value, nullHint, "%s is empty", key.Value)
+		case !site && op.on != aSiteVariable && len(t.Columns()) == 0:
+			d.fault(value, fmt.Sprintf("name a column in braces: '{%s}'", value.Value),
+				"%s names no column: every row would have the same %s", key.Value, op.thing())
+		default:
+			matches = append(matches, Match{Field: key.Value, Value: t, Pos: d.pos(value.Line, value.Column)})
+		}
+	})
+	if !ok {
+		return matches
+	}
+	switch op.on {
+	case aDevice:
+		d.deviceMatch(n, keys, sites)
+	case aSiteVariable:
+		switch {
+		case sites != 1:
+			d.fault(n, "", "match needs one of siteUid, siteId and siteName")
+		case keys == 0 && op.effect != creates:
+			d.fault(n, "", "match needs the name of the variable")
+		}
+		slices.SortStableFunc(matches, func(a, b Match) int { return strings.Compare(b.Field, a.Field) })
+	default:
+		if keys != 1 {
+			d.fault(n, "", "match takes %s", oneOf(known))
+		}
+	}
+	return matches
+}
+
+// oneOf asks for exactly one of some words.
+func oneOf(words []string) string {
+	if len(words) == 1 {
+		return words[0]
+	}
+	return "one of " + strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
+}
+
+// deviceMatch checks that devices are found by uid, by id, or by host name, the last also within a site.
+func (d *decoder) deviceMatch(n *yaml.Node, keys, sites int) {
+	unique := child(n, "uid") != nil || child(n, "id") != nil
+	switch {
+	case keys == 0:
+		d.fault(n, "", "match needs uid, id or hostname")
+	case keys > 1:
+		d.fault(n, "", "match takes one of uid, id and hostname")
+	case sites > 1:
+		d.fault(n, "", "match takes one of siteName and siteUid")
+	case sites > 0 && unique:
+		d.fault(n, "remove the site", "a uid or id needs no site in match")
+	}
+}
+
+// settings reads the fields to write.
+func (d *decoder) settings(n *yaml.Node, op operation) []Setting {
+	var settings []Setting
+	add := func(field string, key, value *yaml.Node) {
+		if isNull(value) || value.Kind == yaml.ScalarNode && value.Value == "" {
+			d.fault(key, "to clear a field write '(clear)'", "%q has no value", key.Value)
+			return
+		}
+		if t, ok := d.template(value, key.Value); ok {
+			settings = append(settings, Setting{Field: field, Value: t, Pos: d.pos(value.Line, value.Column)})
+		}
+	}
+	ok := d.pairs(n, "set", func(key, value *yaml.Node) {
+		fault, hint := op.checkField(key.Value)
+		switch {
+		case fault != "":
+			d.fault(key, hint, "%s", fault)
+		case op.effect == starts && key.Value == "variables":
+			d.pairs(value, "variables", func(key, value *yaml.Node) { add(variableOfJob+key.Value, key, value) })
+		default:
+			add(key.Value, key, value)
+		}
+	})
+	switch {
+	case !ok:
+	case len(n.Content) == 0:
+		d.fault(n, "", "set is empty")
+	case op.effect == moves && child(n, "siteUid") != nil && child(n, "siteName") != nil:
+		d.fault(n, "", "set takes one of siteUid and siteName")
+	}
+	for _, name := range op.need {
+		if ok && len(n.Content) > 0 && child(n, name) == nil {
+			d.fault(n, "", "set lacks the key %q, which %s needs", name, op.name)
+		}
+	}
+	return settings
+}
+
+func (d *decoder) guard(n *yaml.Node, g *Guard) {
+	d.section(n, "guard", []field{
+		{"max_changes", false, d.limit(&g.MaxChanges, "max_changes")},
+		{"max_clears", false, d.limit(&g.MaxClears, "max_clears")},
+		{"max_errors", false, d.limit(&g.MaxErrors, "max_errors")},
+		{"max_not_found", false, d.limit(&g.MaxNotFound, "max_not_found")},
+		{"max_rejected", false, d.limit(&g.MaxRejected, "max_rejected")},
+	})
+}
