@@ -30,6 +30,7 @@ type breaker struct {
 	since    time.Time // when the first of the outages came
 	openAt   time.Time // nothing is sent before
 	probing  bool      // one request is out to see whether the service is back
+	why      string    // what the last outage was
 }
 
 // trip is the number of outages in a row that open the breaker: more than a

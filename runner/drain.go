@@ -273,7 +273,7 @@ func (r *run) record(store context.Context, res result, now time.Time) error {
 		r.denied[res.key] = true
 	}
 	_, hold := r.breaker.admits(now)
-	r.observe(hold)
+	r.observe(hold, r.breaker.why)
 	return nil
 }
 
@@ -303,6 +303,7 @@ func (r *run) health(res result, now time.Time) {
 		g.permit.Cancel() // it would meet the same outage
 	}
 	r.ready = r.ready[:0]
+	r.breaker.why = v.reason
 	r.breaker.failed(now, v.offline, rand.Float64()) //nolint:gosec // jitter, not a secret
 	if final(res.cause) {
 		r.stopAs(checkpoint.RunUnreachable, res.cause)

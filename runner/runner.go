@@ -85,6 +85,7 @@ type Progress struct {
 	Failed    int
 	InFlight  int
 	HoldUntil time.Time // the service is down: nothing is sent before; zero otherwise
+	HoldCause string    // what the last request met, while HoldUntil is set
 
 	// TimeLeft is how long the requests of the run will take from now on, at the pace that the
 	// limits allow, if LeftKnown: not while a list has not told its length, or what comes next
@@ -274,7 +275,7 @@ func (r *run) advance(store context.Context, step jobs.Step) (err error) {
 	if err := r.limitErrors(store); err != nil {
 		return err
 	}
-	r.observe(time.Time{})
+	r.observe(time.Time{}, "")
 	return nil
 }
 
@@ -334,7 +335,7 @@ func (r *run) connect(ctx context.Context) {
 			return
 		}
 		before := time.Now()
-		r.observe(before.Add(wait))
+		r.observe(before.Add(wait), v.reason)
 		ok := sleep(ctx, wait)
 		r.sum.Waited += time.Since(before)
 		if !ok {
@@ -424,8 +425,8 @@ func (r *run) stop(ctx context.Context) {
 	r.stopAs(checkpoint.RunStopped, cause)
 }
 
-// observe reports progress.
-func (r *run) observe(hold time.Time) {
+// observe reports progress: until when nothing is sent, if so, and why.
+func (r *run) observe(hold time.Time, cause string) {
 	if r.Observe == nil {
 		return
 	}
@@ -433,7 +434,7 @@ func (r *run) observe(hold time.Time) {
 	left, known := r.timeLeft()
 	r.Observe(Progress{
 		Stage: r.stage, Items: c.Items, Settled: c.Done + c.Unchanged + c.Skipped + c.Failed + c.InDoubt, Failed: c.Failed,
-		InFlight: r.busy, HoldUntil: hold, TimeLeft: left, LeftKnown: known,
+		InFlight: r.busy, HoldUntil: hold, HoldCause: cause, TimeLeft: left, LeftKnown: known,
 	})
 }
 

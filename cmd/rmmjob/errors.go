@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"strings"
 	"syscall"
 
@@ -112,10 +113,18 @@ func networkHint(err error) string {
 		return hint
 	case errors.As(err, &host):
 		return "the certificate is for another host; check the address"
+	case isProxyFault(err):
+		return "the proxy does not answer; check HTTPS_PROXY, or set NO_PROXY for the address if it needs none"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nothing listens there; check the address and the port"
 	}
 	return "check the network, the address and HTTPS_PROXY"
+}
+
+// isProxyFault tells whether it was the proxy that could not be reached.
+func isProxyFault(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "proxyconnect"
 }
 
 // messages returns the separate faults in err, each one message.

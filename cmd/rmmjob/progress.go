@@ -87,7 +87,7 @@ func (m *meter) line() string {
 		text += ", " + leftText(p)
 	}
 	if !p.HoldUntil.IsZero() {
-		text += fmt.Sprintf(", the service is not available, next try at %s", p.HoldUntil.Local().Format("15:04:05"))
+		text += fmt.Sprintf(", the service is not available, next try at %s: %s", p.HoldUntil.Local().Format("15:04:05"), p.HoldCause)
 	}
 	return text
 }

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -362,17 +363,17 @@ func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	type call struct {
 		*process
-		want string
+		want, hint string
 	}
 	var calls []call
-	for _, c := range []struct{ url, proxy, want string }{
-		{closedPort(t), "", "connection refused"},
-		{"https://no-such-host-api.invalid", "", "no-such-host-api.invalid not found"},
-		{"https://merlot-api.centrastage.net", closedPort(t), "no connection to the proxy"},
+	for _, c := range []struct{ url, proxy, want, hint string }{
+		{closedPort(t), "", "connection refused", "the address and the port"},
+		{"https://no-such-host-api.invalid", "", "no-such-host-api.invalid not found", "check the network"},
+		{"https://merlot-api.centrastage.net", closedPort(t), "no connection to the proxy", "HTTPS_PROXY"},
 	} {
 		b := newBench(t, "devices=1")
 		b.url = c.url
-		calls = append(calls, call{b.start("state", "HTTPS_PROXY="+c.proxy, "run", b.exportJob("devices")), c.want})
+		calls = append(calls, call{b.start("state", "HTTPS_PROXY="+c.proxy, "run", b.exportJob("devices")), c.want, c.hint})
 	}
 	began := time.Now()
 	for _, c := range calls {
@@ -382,10 +383,12 @@ func TestUnreachable(t *testing.T) {
 		}
 		text, _ := res["error"].(string)
 		next, _ := res["next_command"].(string)
-		if !strings.Contains(text, c.want) || !strings.HasPrefix(next, "rmmjob resume ") || res["state"] != "unreachable" || res["hint"] == nil {
+		if !strings.Contains(text, c.want) || !strings.HasPrefix(next, "rmmjob resume ") || res["state"] != "unreachable" ||
+			!strings.Contains(fmt.Sprint(res["hint"]), c.hint) {
 			t.Errorf("%s: %v", c.want, res)
 		}
-		if n := strings.Count(c.stderr.String(), "not available, next try at"); n < 2 || n > 10 {
+		waits := regexp.MustCompile(`not available, next try at \S+: .*` + regexp.QuoteMeta(c.want))
+		if n := len(waits.FindAllString(c.stderr.String(), -1)); n < 2 || n > 10 {
 			t.Errorf("%s: %d lines about waiting\n%s", c.want, n, &c.stderr)
 		}
 	}
