@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
@@ -9,6 +8,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"rmmjob/internal/output"
 	"rmmjob/internal/rmm"
 	"rmmjob/internal/spell"
 )
@@ -17,11 +17,12 @@ import (
 func (d *decoder) export(n *yaml.Node) *ExportSpec {
 	e := &ExportSpec{SecondWalk: "auto"}
 	var filter *yaml.Node
+	var columns []column
 	d.section(n, "export", []field{
 		{"from", need, func(n *yaml.Node) { e.FromPos = d.pos(n.Line, n.Column); e.From = d.from(n) }},
 		{"filter", false, func(n *yaml.Node) { filter = n }},
 		{"second_walk", false, d.choice(&e.SecondWalk, "second_walk", "auto", "always", "never")},
-		{"columns", false, func(n *yaml.Node) { d.columns(n, e) }},
+		{"columns", false, func(n *yaml.Node) { columns = d.columns(n) }},
 		{"to", need, func(n *yaml.Node) { e.To = d.targets(n) }},
 		{"where", false, nil},
 		{"with", false, nil},
@@ -30,8 +31,9 @@ func (d *decoder) export(n *yaml.Node) *ExportSpec {
 	if filter != nil && e.From.Name != "" {
 		e.Filter = d.filter(filter, e.From)
 	}
-	if e.Preset == "" && len(e.Columns) == 0 {
-		e.Preset = "default"
+	if e.From.Name != "" {
+		e.Element, _ = output.ElementOf(e.From.Name)
+		e.Columns = d.resolve(e.Element, columns)
 	}
 	return e
 }
@@ -151,70 +153,4 @@ func (d *decoder) param(n *yaml.Node, p rmm.Param) (string, bool) {
 func isInt64(s string) bool {
 	_, err := strconv.ParseInt(s, 10, 64)
 	return err == nil && digits.MatchString(s)
-}
-
-// formats are the words that say how the values of a column are written.
-var formats = []string{"date", "rfc3339", "excel", "ms", "raw", "json", "join"}
-
-// columns reads the name of a preset or a list of columns.
-func (d *decoder) columns(n *yaml.Node, e *ExportSpec) {
-	if n.Kind != yaml.SequenceNode {
-		e.Preset, _ = d.word(n, "columns")
-		return
-	}
-	if len(n.Content) == 0 {
-		d.fault(n, "remove the key for the default", "columns is empty")
-	}
-	first := make(map[string]int)
-	for _, item := range n.Content {
-		c, ok := d.column(item)
-		if !ok {
-			continue
-		}
-		head := c.Header
-		if head == "" {
-			head = c.Path
-		}
-		if line, twice := first[head]; twice {
-			d.fault(item, fmt.Sprintf("the first is in line %d", line), "the column %q is there twice", head)
-		}
-		first[head] = item.Line
-		e.Columns = append(e.Columns, c)
-	}
-}
-
-// column reads hostname, {lastSeen: rfc3339}, {Tag: udf.udf1} or {Seen: {path: lastSeen, format: excel}}.
-func (d *decoder) column(n *yaml.Node) (Column, bool) {
-	c := Column{Pos: d.pos(n.Line, n.Column)}
-	if n.Kind != yaml.MappingNode {
-		s, ok := d.word(n, "a column")
-		c.Path = s
-		return c, ok
-	}
-	before := len(d.faults)
-	if len(n.Content) != 2 {
-		d.fault(n, "begin each with its own dash", "an entry of columns is one column, this has %d", len(n.Content)/2)
-		return c, false
-	}
-	d.pairs(n, "a column", func(key, value *yaml.Node) {
-		head, _ := d.word(key, "the header of a column")
-		if value.Kind == yaml.MappingNode {
-			c.Header = head
-			d.section(value, "a column", []field{
-				{"path", need, d.into(&c.Path, "path")},
-				{"format", false, d.choice(&c.Format, "format", formats...)},
-				{"explode", false, nil},
-			})
-			return
-		}
-		word, ok := d.word(value, "a column")
-		switch {
-		case !ok:
-		case slices.Contains(formats, word):
-			c.Path, c.Format = head, word
-		default:
-			c.Header, c.Path = head, word
-		}
-	})
-	return c, len(d.faults) == before
 }

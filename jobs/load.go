@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"rmmjob/internal/output"
 	"rmmjob/internal/rmm"
 )
 
@@ -46,17 +47,9 @@ type ExportSpec struct {
 	FromPos    Pos
 	Filter     url.Values // query of the first request: each key is known to From, each value fits its type
 	SecondWalk string     // auto, always or never
-	Preset     string     // name of a set of columns; empty if Columns is set
-	Columns    []Column
+	Element    string     // what a row is about: the name under which its columns are known
+	Columns    []output.Column
 	To         []Target // at least one
-}
-
-// Column is one column of an output. Whether the list has such a field is checked by the package that writes files.
-type Column struct {
-	Header string // empty: the header is the path
-	Path   string // field of an element, for example hostname or udf.udf1
-	Format string // date, rfc3339, excel, ms, raw, json or join; empty for the default of the field
-	Pos    Pos
 }
 
 // Target is one output of an export.

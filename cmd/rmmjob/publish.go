@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"strings"
 	"time"
 
 	"rmmjob/internal/output"
@@ -16,54 +15,6 @@ import (
 // sortBudget is the memory that sorting the rows of an export may take; what is
 // more goes through a temporary file in the folder of the run.
 const sortBudget = 8 << 20
-
-// resolveColumns turns the columns of an export into columns of its element.
-func resolveColumns(job *jobs.Job) ([]output.Column, error) {
-	x := job.Export
-	element, ok := output.ElementOf(x.From.Name)
-	if !ok {
-		return nil, jobs.Errors{{Pos: x.FromPos, Message: fmt.Sprintf("no columns are known for %s", x.From.Name)}}
-	}
-	specs := make([]output.ColumnSpec, len(x.Columns))
-	for i, c := range x.Columns {
-		specs[i] = output.ColumnSpec{Header: c.Header, Path: c.Path, Format: c.Format}
-	}
-	if x.Preset != "" {
-		specs = []output.ColumnSpec{{Path: x.Preset}}
-	}
-	columns, err := output.Resolve(element, specs)
-	if fault := (*output.ColumnError)(nil); !errors.As(err, &fault) {
-		return columns, err
-	}
-	if x.Preset != "" {
-		return nil, jobs.Errors{{
-			Pos: x.FromPos, Message: fmt.Sprintf("%s has no preset %q of columns", x.From.Name, x.Preset),
-			Hint: "there are default, summary and all",
-		}}
-	}
-	// Each by itself, so that all faults are told at once; a heading that is there
-	// twice shows only together.
-	var faults jobs.Errors
-	for i, spec := range specs {
-		if _, one := output.Resolve(element, []output.ColumnSpec{spec}); one != nil {
-			faults = append(faults, columnFault(x.Columns[i], one))
-		}
-	}
-	if len(faults) == 0 {
-		fault, _ := errors.AsType[*output.ColumnError](err)
-		faults = append(faults, columnFault(x.Columns[fault.Index], err))
-	}
-	return nil, faults
-}
-
-// columnFault puts the place of a column instead of its number.
-func columnFault(c jobs.Column, err error) *jobs.Error {
-	text := err.Error()
-	if _, rest, ok := strings.Cut(text, ": "); ok && strings.HasPrefix(text, "column ") {
-		text = rest
-	}
-	return &jobs.Error{Pos: c.Pos, Message: text}
-}
 
 // styleOf is how the values of one output are written.
 func styleOf(to jobs.Target) (output.Style, error) {
@@ -89,7 +40,7 @@ func (s *session) publish(ctx context.Context) error {
 			m.abort()
 		}
 	}()
-	unknowns := output.NewUnknowns(s.element())
+	unknowns := output.NewUnknowns(s.job.Export.Element)
 	for i, to := range s.job.Export.To {
 		m, err := s.write(work.Elements(ctx, answers), to, s.about.Targets[i], unknowns)
 		if m != nil {
@@ -127,12 +78,6 @@ func (s *session) place(m *madeFile) (file, error) {
 	return file{Path: done.Path, Rows: m.rows, SHA256: done.SHA256}, err
 }
 
-// element is the name under which the columns of the exported list are known.
-func (s *session) element() string {
-	name, _ := output.ElementOf(s.job.Export.From.Name)
-	return name
-}
-
 // madeFile is an output that is written but not yet under its name.
 type madeFile struct {
 	file *output.File // nil for standard output
@@ -157,7 +102,7 @@ func (s *session) write(elements iter.Seq2[jobs.Element, error], to jobs.Target,
 	}
 	sorter := output.NewSorter(dir, sortBudget)
 	defer func() { _ = sorter.Close() }()
-	order := output.DefaultSort(s.element())
+	order := output.DefaultSort(s.job.Export.Element)
 	var row []output.Value
 	for el, err := range elements {
 		if err != nil {
@@ -175,7 +120,7 @@ func (s *session) write(elements iter.Seq2[jobs.Element, error], to jobs.Target,
 		if unknowns != nil {
 			unknowns.Observe(rec)
 		}
-		row = output.Row(row, s.columns, rec, style)
+		row = output.Row(row, s.job.Export.Columns, rec, style)
 		if err := sorter.Add(output.SortKey(rec, order), row); err != nil {
 			return nil, fail(exitLocalIO, "%w", err)
 		}
@@ -192,7 +137,7 @@ func (s *session) write(elements iter.Seq2[jobs.Element, error], to jobs.Target,
 		}
 		sink = m.file
 	}
-	headers := output.Headers(s.columns, style)
+	headers := output.Headers(s.job.Export.Columns, style)
 	var w output.Writer
 	if to.Format == "jsonl" {
 		w, err = output.NewJSONL(sink, headers)

@@ -160,8 +160,7 @@ type session struct {
 	*app
 	options
 	job     *jobs.Job
-	columns []output.Column // of an export
-	input   *jobs.Table     // of an update
+	input   *jobs.Table // of an update
 	conn    *connection
 	st      *state
 	rec     checkpoint.Run
@@ -221,9 +220,6 @@ func (s *session) prepare(ctx context.Context, path string) (err error) {
 		if s.planOnly {
 			return usagef("job %s is an export, which changes nothing: there is no plan to make", s.job.Name).
 				withHint("check it: %s", s.nextCommand("validate", s.job.Path))
-		}
-		if s.columns, err = resolveColumns(s.job); err != nil {
-			return err
 		}
 		if s.about.Targets, err = s.expandTargets(s.job, s.began, s.id); err != nil {
 			return err

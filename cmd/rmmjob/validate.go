@@ -123,12 +123,8 @@ func (a *app) validate(path string) (validation, error) {
 	return v, nil
 }
 
-// validateExport checks the columns and the outputs of an export.
+// validateExport checks the outputs of an export.
 func (a *app) validateExport(job *jobs.Job) (string, error) {
-	columns, err := resolveColumns(job)
-	if err != nil {
-		return "", err
-	}
 	now := a.now()
 	paths, err := a.expandTargets(job, now, newRunID(now, job.Name))
 	if err != nil {
@@ -145,7 +141,7 @@ func (a *app) validateExport(job *jobs.Job) (string, error) {
 		}
 		targets = append(targets, fmt.Sprintf("%s (%s)", name, to.Format))
 	}
-	return fmt.Sprintf("would export %s in %d columns to %s", job.Export.From.Name, len(columns), strings.Join(targets, ", ")), nil
+	return fmt.Sprintf("would export %s in %d columns to %s", job.Export.From.Name, len(job.Export.Columns), strings.Join(targets, ", ")), nil
 }
 
 // describeUpdate says in one line what an update would do.
