@@ -17,6 +17,9 @@
 // While a run works, other processes may leave controls for it (PostControl), which it takes in order and once each, and
 // look at what it last told of itself (SetLive, Live).
 //
+// A Memory is what a job takes from one run to the next: lists in blocks, which Remember replaces as a whole, and answers
+// that Recall puts into a later run in place of a request. It outlives the runs it is made of.
+//
 // Durability: every method that returns nil has its change on the disk (write-ahead log, synchronous=full). A result
 // that must not be lost because somebody pressed Ctrl-C is written under context.WithoutCancel; the methods simply obey
 // the context they are given.
