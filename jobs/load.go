@@ -78,16 +78,23 @@ type UpdateSpec struct {
 	Pos        Pos
 }
 
-// Rows is the input of an update and how to read it.
+// Rows is the input of an update and how to read it. One of CSV, XLSX and JSONL is set.
 type Rows struct {
-	CSV        string // absolute path
-	Encoding   string // name of an encoding as in [Encodings]; empty: Unicode, found by looking
-	Delimiter  rune   // 0: found by looking
-	SkipLines  int    // physical lines above the header
-	AllowEmpty bool   // no rows is a success with nothing to do
-	DateFormat string // order and form of dates in cells, for example dd.mm.yyyy; empty: yyyy-mm-dd
+	CSV        string              // absolute path
+	XLSX       string              // absolute path of a workbook
+	Sheet      string              // of the workbook; empty for its only one
+	JSONL      string              // absolute path of a file with one JSON object a line
+	Encoding   string              // name of an encoding as in [Encodings]; empty: Unicode, found by looking
+	Delimiter  rune                // 0: found by looking
+	SkipLines  int                 // physical lines above the header
+	AllowEmpty bool                // no rows is a success with nothing to do
+	DateFormat string              // order and form of dates in cells, for example dd.mm.yyyy; empty: yyyy-mm-dd
+	Aliases    map[string][]string // other headings that a column may have, by its name in the job; nil if none
 	Pos        Pos
 }
+
+// File is the path of the input file.
+func (r Rows) File() string { return cmp.Or(r.CSV, r.XLSX, r.JSONL) }
 
 // Match is one condition for the object of a row: its Field has the value of the template.
 type Match struct {

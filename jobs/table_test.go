@@ -102,7 +102,7 @@ func refused(t testing.TB, rows Rows, want ...string) string {
 	if !errors.As(err, &list) || len(list) == 0 {
 		t.Fatalf("%T %v", err, err)
 	}
-	return strings.ReplaceAll(err.Error(), rows.CSV+":", "")
+	return strings.ReplaceAll(err.Error(), rows.File()+":", "")
 }
 
 func TestCase_C01_BOMBeforeQuotedHeader(t *testing.T) {
@@ -344,7 +344,7 @@ func TestCase_C45_NoRows(t *testing.T) {
 
 func TestCase_C46_Workbook(t *testing.T) {
 	for _, rows := range []Rows{caseFile("C46"), input(t, "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")} {
-		if got, want := refused(t, rows, "uid"), "this is an Excel workbook, save as CSV UTF-8"; strings.TrimSpace(got) != want {
+		if got, want := refused(t, rows, "uid"), "this is an Excel workbook, save as CSV UTF-8 (or name it as a workbook: rows: {xlsx: FILE})"; strings.TrimSpace(got) != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

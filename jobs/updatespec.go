@@ -45,6 +45,9 @@ func (d *decoder) update(n *yaml.Node) *UpdateSpec {
 	case child(n, "set") == nil && op.hasSet():
 		d.fault(n, "", "update lacks the key %q", "set")
 	}
+	if rows != nil && rows.Kind == yaml.MappingNode {
+		d.usedAliases(rows, u)
+	}
 	if u.Rows.DateFormat != "" && op.name != "device-warranty-create" {
 		d.fault(child(rows, "date_format"), "remove it", "date_format has no effect: %s writes no date", op.name)
 	}
@@ -81,22 +84,30 @@ func (d *decoder) operation(n *yaml.Node) rmm.Operation {
 	return rmm.Operation{}
 }
 
+// inputKinds are the keys that name an input; rows have one of them.
+var inputKinds = []string{"csv", "xlsx", "jsonl"}
+
 // rows reads the input: a path, or a mapping with options.
 func (d *decoder) rows(n *yaml.Node, r *Rows) {
 	r.Pos = d.pos(n.Line, n.Column)
-	csv := func(n *yaml.Node) {
-		if n.Value == "-" {
-			d.fault(n, "name a file", "the rows are read more than once and cannot come from stdin")
-			return
+	file := func(path *string) func(*yaml.Node) {
+		return func(n *yaml.Node) {
+			if n.Value == "-" {
+				d.fault(n, "name a file", "the rows are read more than once and cannot come from stdin")
+				return
+			}
+			*path = d.path(n, "the path of the rows")
 		}
-		r.CSV = d.path(n, "the path of the rows")
 	}
 	if n.Kind != yaml.MappingNode {
-		csv(n)
+		file(&r.CSV)(n)
 		return
 	}
 	d.section(n, "rows", []field{
-		{"csv", need, csv},
+		{"csv", false, file(&r.CSV)},
+		{"xlsx", false, file(&r.XLSX)},
+		{"jsonl", false, file(&r.JSONL)},
+		{"sheet", false, d.into(&r.Sheet, "sheet")},
 		{"encoding", false, func(n *yaml.Node) {
 			s, ok := d.word(n, "encoding")
 			if _, known := encodingOf(s); ok && !known {
@@ -114,8 +125,92 @@ func (d *decoder) rows(n *yaml.Node, r *Rows) {
 			}
 			r.DateFormat = s
 		}},
+		{"aliases", false, func(n *yaml.Node) { r.Aliases = d.aliases(n) }},
 		{"from", false, nil},
 	})
+	d.inputKind(n)
+}
+
+// inputKind checks that rows name one input, and no option that another kind of input has.
+func (d *decoder) inputKind(n *yaml.Node) {
+	kind := ""
+	for _, name := range inputKinds {
+		key := child(n, name)
+		switch {
+		case key != nil && kind != "":
+			d.fault(key, "make two jobs of it", "rows come from one input: %s or %s", kind, name)
+		case key != nil:
+			kind = name
+		}
+	}
+	if kind == "" {
+		d.fault(n, "", "rows lacks the key %q: it takes %s", "csv", orList(inputKinds))
+		return
+	}
+	for _, only := range []struct {
+		key   string
+		kinds []string
+	}{
+		{"sheet", []string{"xlsx"}},
+		{"encoding", []string{"csv"}},
+		{"delimiter", []string{"csv"}},
+		{"skip_lines", []string{"csv", "xlsx"}},
+	} {
+		if key := child(n, only.key); key != nil && !slices.Contains(only.kinds, kind) {
+			d.fault(key, "remove it", "%q has no effect on %s", only.key, kind)
+		}
+	}
+}
+
+// aliases reads the other headings that columns may have.
+func (d *decoder) aliases(n *yaml.Node) map[string][]string {
+	all := map[string][]string{}
+	of := map[string]string{}
+	d.pairs(n, "aliases", func(key, value *yaml.Node) {
+		items := []*yaml.Node{value}
+		if value.Kind == yaml.SequenceNode {
+			items = value.Content
+		}
+		column := trimBlank(key.Value)
+		for _, item := range items {
+			name, ok := d.word(item, "an alias of "+key.Value)
+			if !ok {
+				continue
+			}
+			if first, twice := of[columnKey(name)]; twice {
+				d.fault(item, "", "%q is an alias of %s and of %s", clip(name, 40), first, column)
+				continue
+			}
+			of[columnKey(name)] = column
+			all[column] = append(all[column], name)
+		}
+	})
+	return all
+}
+
+// usedAliases checks that each alias is one of a column that the job uses.
+func (d *decoder) usedAliases(rows *yaml.Node, u *UpdateSpec) {
+	n := child(rows, "aliases")
+	if n == nil {
+		return
+	}
+	used := u.columns()
+	for i := 0; i+1 < len(rows.Content); i += 2 {
+		if rows.Content[i] != n {
+			continue
+		}
+		list := rows.Content[i+1]
+		for k := 0; k+1 < len(list.Content); k += 2 {
+			if name := trimBlank(list.Content[k].Value); !slices.Contains(used, name) {
+				d.fault(list.Content[k], suggestion(name, used), "the job uses no column %q", clip(name, 40))
+			}
+			for _, other := range u.Rows.Aliases[trimBlank(list.Content[k].Value)] {
+				if slices.ContainsFunc(used, func(c string) bool { return columnKey(c) == columnKey(other) }) {
+					d.fault(list.Content[k+1], "", "%q is a column that the job uses itself", clip(other, 40))
+				}
+			}
+		}
+	}
 }
 
 // match reads how a row finds its target. The site of a thing comes first, whatever the order in the file.

@@ -99,6 +99,9 @@ func (s *session) inputNotes() []string {
 	if s.input.Blank > 0 {
 		notes = append(notes, count(int64(s.input.Blank), "blank row")+" skipped")
 	}
+	if s.input.Hidden > 0 {
+		notes = append(notes, count(int64(s.input.Hidden), "row")+" that the workbook hides: used like the others")
+	}
 	return notes
 }
 

@@ -154,7 +154,7 @@ func describeUpdate(job *jobs.Job, table *jobs.Table) string {
 	for _, s := range u.Set {
 		set = append(set, s.Field)
 	}
-	line := fmt.Sprintf("would send %s for %d rows of %s (%s, %s)", u.Operation.Name, table.Rows, u.Rows.CSV, table.Encoding, table.Delimiter)
+	line := fmt.Sprintf("would send %s for %d rows of %s (%s, %s)", u.Operation.Name, table.Rows, u.Rows.File(), table.Encoding, table.Delimiter)
 	if len(match) > 0 {
 		line += ", matched by " + strings.Join(match, ", ")
 	}
