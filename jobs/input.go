@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -24,8 +25,12 @@ const warrantyDate = "warrantyDate"
 // OpenInput opens the rows of an update job and checks the whole file. Its error
 // is Errors with every fault of the file, and then also with the faults of single
 // rows, so that all can be mended at once. A file whose only faults are those of
-// rows is good: the plan holds these rows back.
+// rows is good: the plan holds these rows back. The rows of a selection are not
+// known before the account is read; its table has headings only.
 func OpenInput(job *Job) (*Table, error) {
+	if job.Update.Rows.From != nil {
+		return openSelection(context.Background(), job.Update, nil, "")
+	}
 	table, err := OpenTable(job.Update.Rows, job.Update.columns())
 	if err != nil {
 		return nil, err
@@ -41,21 +46,44 @@ func OpenInput(job *Job) (*Table, error) {
 	return table, nil
 }
 
+// openSelection opens the rows that are selected from a list of the account, whose
+// pages have keys that begin with prefix.
+func openSelection(ctx context.Context, spec *UpdateSpec, a Answers, prefix string) (*Table, error) {
+	t := &Table{rows: spec.Rows}
+	t.source = &selectionSource{ctx: ctx, answers: a, prefix: prefix}
+	if err := t.source.open(t, spec.columns()); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// placed is a template of a job and where it stands.
+type placed struct {
+	value Template
+	pos   Pos
+}
+
+// templates are all templates of the job.
+func (u *UpdateSpec) templates() []placed {
+	list := make([]placed, 0, len(u.Match)+len(u.Set))
+	for _, m := range u.Match {
+		list = append(list, placed{m.Value, m.Pos})
+	}
+	for _, s := range u.Set {
+		list = append(list, placed{s.Value, s.Pos})
+	}
+	return list
+}
+
 // columns names every column that the job maps.
 func (u *UpdateSpec) columns() []string {
 	var names []string
-	add := func(t Template) {
-		for _, c := range t.Columns() {
+	for _, t := range u.templates() {
+		for _, c := range t.value.Columns() {
 			if !slices.Contains(names, c) {
 				names = append(names, c)
 			}
 		}
-	}
-	for _, m := range u.Match {
-		add(m.Value)
-	}
-	for _, s := range u.Set {
-		add(s.Value)
 	}
 	return names
 }

@@ -78,12 +78,13 @@ type UpdateSpec struct {
 	Pos        Pos
 }
 
-// Rows is the input of an update and how to read it. One of CSV, XLSX and JSONL is set.
+// Rows is the input of an update and how to read it. One of CSV, XLSX, JSONL and From is set.
 type Rows struct {
 	CSV        string              // absolute path
 	XLSX       string              // absolute path of a workbook
 	Sheet      string              // of the workbook; empty for its only one
 	JSONL      string              // absolute path of a file with one JSON object a line
+	From       *Selection          // of the account
 	Encoding   string              // name of an encoding as in [Encodings]; empty: Unicode, found by looking
 	Delimiter  rune                // 0: found by looking
 	SkipLines  int                 // physical lines above the header
@@ -93,7 +94,7 @@ type Rows struct {
 	Pos        Pos
 }
 
-// File is the path of the input file.
+// File is the path of the input file, empty for a selection of the account.
 func (r Rows) File() string { return cmp.Or(r.CSV, r.XLSX, r.JSONL) }
 
 // Match is one condition for the object of a row: its Field has the value of the template.

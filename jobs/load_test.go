@@ -186,7 +186,7 @@ func TestParseFaults(t *testing.T) {
 			`6:8: set lacks the key "componentUid", which device-job-create needs`, `6:39: Name must be a text, not a mapping`,
 		}},
 		{"read as operation", strings.Replace(tags, "device-udf-set", "devices", 1), []string{`3:14: "devices" only reads (` + writes + `)`}},
-		{"rows", strings.Replace(tags, "rows: a.csv", "rows: {csv: -, encoding: utf8x, delimiter: ab, skip_lines: -1, allow_empty: no, date_format: yy-mm-dd, from: x}", 1), []string{
+		{"rows", strings.Replace(tags, "rows: a.csv", "rows: {csv: -, encoding: utf8x, delimiter: ab, skip_lines: -1, allow_empty: no, date_format: yy-mm-dd, jsonl: x}", 1), []string{
 			`4:15: the rows are read more than once and cannot come from stdin (name a file)`,
 			`4:28: unknown encoding "utf8x" (did you mean "utf-8"?)`,
 			`4:46: delimiter must be one sign, not "ab" (comma, semicolon, tab and pipe are names for the usual ones)`,
@@ -194,7 +194,7 @@ func TestParseFaults(t *testing.T) {
 			`4:79: allow_empty must be true or false, not "no" (write false)`,
 			`4:83: date_format has no effect: device-udf-set writes no date (remove it)`,
 			`4:96: date_format: "yy-mm-dd" is not made of one yyyy, one mm and one dd`,
-			`4:106: "from" is not available in this version of rmmjob`,
+			`4:106: rows come from one input: csv or jsonl (make two jobs of it)`,
 		}},
 		{"match unquoted", strings.Replace(tags, "'{uid}'", "{uid}", 1), []string{`5:16: uid must be a text: without quotes the braces are a mapping (put it in quotes: '{uid}')`}},
 		{"match by two", strings.Replace(tags, "{uid: '{uid}'}", "{uid: '{uid}', id: '{id}'}", 1), []string{`5:10: match takes one of uid, id and hostname`}},

@@ -139,13 +139,21 @@ type sources struct {
 	settings map[string]json.RawMessage // of sites, by uid
 }
 
+// rows opens the input of the update.
+func (u *UpdateWork) rows(ctx context.Context, a Answers) (*Table, error) {
+	if u.job.Update.Rows.From == nil {
+		return OpenInput(u.job)
+	}
+	return openSelection(ctx, u.job.Update, a, u.rowsList().id+"/")
+}
+
 // readRows reads the rows of the input.
-func readRows(ctx context.Context, job *Job) (*Table, []*inputRow, error) {
-	table, err := OpenInput(job)
+func (u *UpdateWork) readRows(ctx context.Context, a Answers) (*Table, []*inputRow, error) {
+	table, err := u.rows(ctx, a)
 	if err != nil {
 		return nil, nil, err
 	}
-	reader := newRowReader(job.Update, table)
+	reader := newRowReader(u.job.Update, table)
 	var rows []*inputRow
 	for rec, err := range table.Records() {
 		if err != nil {
@@ -162,8 +170,9 @@ func readRows(ctx context.Context, job *Job) (*Table, []*inputRow, error) {
 
 // makePlan reads the rows, resolves them against the targets and classifies
 // each. An input hash that is set is that of the input which is expected.
-func makePlan(ctx context.Context, job *Job, set Settings, src sources) (*plan, error) {
-	table, rows, err := readRows(ctx, job)
+func (u *UpdateWork) makePlan(ctx context.Context, a Answers, src sources) (*plan, error) {
+	job, set := u.job, u.set
+	table, rows, err := u.readRows(ctx, a)
 	if err != nil {
 		return nil, err
 	}

@@ -856,7 +856,7 @@ func BenchmarkPlan(b *testing.B) {
 	for b.Loop() {
 		var sent int
 		top := peak(func(sample func()) {
-			p, err := makePlan(context.Background(), job, Settings{}, sources{targets: manyDevices(devices, sample)})
+			p, err := NewUpdateWork(job, Settings{}).makePlan(context.Background(), memory{}, sources{targets: manyDevices(devices, sample)})
 			if err != nil {
 				b.Fatal(err)
 			}

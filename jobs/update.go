@@ -57,6 +57,15 @@ func settingsOf(prefix, site string) Item {
 // lists are the lists of the account that the plan is made from, those of single
 // sites apart.
 func (u *UpdateWork) lists() []list {
+	all := u.targetLists()
+	if u.job.Update.Rows.From != nil && !slices.ContainsFunc(all, u.isRowsList) {
+		all = append(all, u.rowsList())
+	}
+	return all
+}
+
+// targetLists are the lists that targets are found in.
+func (u *UpdateWork) targetLists() []list {
 	op := u.op()
 	if op.ofSites() {
 		return []list{wholeList(parentsPrefix, "sites")}
@@ -66,6 +75,25 @@ func (u *UpdateWork) lists() []list {
 		all = append(all, wholeList(sitesPrefix, "sites"))
 	}
 	return all
+}
+
+// isRowsList tells whether a list that is read whole has the rows of the input.
+func (u *UpdateWork) isRowsList(l list) bool {
+	from := u.job.Update.Rows.From
+	return l.op.Name == from.From.Name && len(from.Filter) == 0
+}
+
+// rowsList is the list that the rows are selected from: one that is read anyway,
+// or one of its own.
+func (u *UpdateWork) rowsList() list {
+	all := u.targetLists()
+	if i := slices.IndexFunc(all, u.isRowsList); i >= 0 {
+		return all[i]
+	}
+	from := u.job.Update.Rows.From
+	l := wholeList(rowsPrefix, from.From.Name)
+	l.query = from.Filter
+	return l
 }
 
 // Start returns the first stage and its items.
@@ -125,8 +153,8 @@ func (u *UpdateWork) settleReads(ctx context.Context, stage string, a Answers, l
 
 // sitesOfRows returns the uids of the sites that the rows of the input name, in
 // the order of their uids.
-func (u *UpdateWork) sitesOfRows(ctx context.Context, sites *siteIndex) ([]string, error) {
-	_, rows, err := readRows(ctx, u.job)
+func (u *UpdateWork) sitesOfRows(ctx context.Context, a Answers, sites *siteIndex) ([]string, error) {
+	_, rows, err := u.readRows(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +177,7 @@ func (u *UpdateWork) spread(ctx context.Context, a Answers) (Step, error) {
 	if err != nil {
 		return Step{}, err
 	}
-	uids, err := u.sitesOfRows(ctx, sites)
+	uids, err := u.sitesOfRows(ctx, a, sites)
 	if err != nil {
 		return Step{}, err
 	}
@@ -188,7 +216,7 @@ func (u *UpdateWork) plan(ctx context.Context, a Answers) (Step, error) {
 		src.settings, err = settingsRead(ctx, a, settingsPrefix)
 	case op.on == aSiteVariable:
 		var uids []string
-		if uids, err = u.sitesOfRows(ctx, src.sites); err != nil {
+		if uids, err = u.sitesOfRows(ctx, a, src.sites); err != nil {
 			return Step{}, err
 		}
 		for _, uid := range uids {
@@ -202,7 +230,7 @@ func (u *UpdateWork) plan(ctx context.Context, a Answers) (Step, error) {
 	if step, again, err := u.settleReads(ctx, StageRead, a, lists); err != nil || again {
 		return step, err
 	}
-	p, err := makePlan(ctx, u.job, u.set, src)
+	p, err := u.makePlan(ctx, a, src)
 	if err != nil {
 		return Step{}, err
 	}

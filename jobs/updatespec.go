@@ -34,7 +34,7 @@ func (d *decoder) update(n *yaml.Node) *UpdateSpec {
 		d.fault(child(n, "match"), "remove it", "%s has no target that exists before: the name is in set", op.name)
 	case match != nil:
 		u.Match = d.match(match, op)
-	case child(n, "match") == nil && len(op.matchFields()) > 0:
+	case child(n, "match") == nil && len(op.matchFields()) > 0 && !u.Rows.selects(subjects[op.on].list):
 		d.fault(n, "", "update lacks the key %q", "match")
 	}
 	switch {
@@ -44,6 +44,9 @@ func (d *decoder) update(n *yaml.Node) *UpdateSpec {
 		u.Set = d.settings(set, op)
 	case child(n, "set") == nil && op.hasSet():
 		d.fault(n, "", "update lacks the key %q", "set")
+	}
+	if u.Rows.From != nil {
+		d.selected(u, op)
 	}
 	if rows != nil && rows.Kind == yaml.MappingNode {
 		d.usedAliases(rows, u)
@@ -85,7 +88,7 @@ func (d *decoder) operation(n *yaml.Node) rmm.Operation {
 }
 
 // inputKinds are the keys that name an input; rows have one of them.
-var inputKinds = []string{"csv", "xlsx", "jsonl"}
+var inputKinds = []string{"csv", "xlsx", "jsonl", "from"}
 
 // rows reads the input: a path, or a mapping with options.
 func (d *decoder) rows(n *yaml.Node, r *Rows) {
@@ -126,7 +129,9 @@ func (d *decoder) rows(n *yaml.Node, r *Rows) {
 			r.DateFormat = s
 		}},
 		{"aliases", false, func(n *yaml.Node) { r.Aliases = d.aliases(n) }},
-		{"from", false, nil},
+		{"from", false, func(v *yaml.Node) { r.From = d.selection(n, v) }},
+		{"filter", false, func(*yaml.Node) {}}, // read with from, which it belongs to
+		{"where", false, nil},
 	})
 	d.inputKind(n)
 }
@@ -155,6 +160,9 @@ func (d *decoder) inputKind(n *yaml.Node) {
 		{"encoding", []string{"csv"}},
 		{"delimiter", []string{"csv"}},
 		{"skip_lines", []string{"csv", "xlsx"}},
+		{"aliases", []string{"csv", "xlsx", "jsonl"}},
+		{"allow_empty", []string{"csv", "xlsx", "jsonl"}},
+		{"filter", []string{"from"}},
 	} {
 		if key := child(n, only.key); key != nil && !slices.Contains(only.kinds, kind) {
 			d.fault(key, "remove it", "%q has no effect on %s", only.key, kind)
