@@ -161,6 +161,10 @@ func checkPath(path string) error {
 	if strings.HasSuffix(path, "/") || strings.HasSuffix(path, string(filepath.Separator)) {
 		return errors.New("is a folder; name a file in it")
 	}
+	// Refused everywhere, so that a job runs on any system.
+	if name := path[strings.LastIndexAny(path, `/\`)+1:]; reserved(name) {
+		return fmt.Errorf("Windows takes the name %s for a device, whatever its ending: choose another", name) //nolint:staticcheck // a name
+	}
 	// On Windows a colon inside a name writes into a hidden part of another file.
 	if runtime.GOOS == "windows" && strings.Contains(path[len(filepath.VolumeName(path)):], ":") {
 		return errors.New("a file name cannot hold a colon")

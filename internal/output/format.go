@@ -1,6 +1,7 @@
 package output
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -103,18 +104,62 @@ type Spec struct {
 	Temp string
 }
 
+// Validate reports what New would refuse, so that nothing fails only after the
+// work is done: an unknown format or one that this build lacks, an option with
+// an unknown value, too many columns for a workbook, a table without a key.
+func (s Spec) Validate(format string) error {
+	f, ok := FileFormatNamed(format)
+	switch {
+	case !ok:
+		return unknownFormat(format)
+	case f.Unavailable != "":
+		return errors.New(f.Unavailable)
+	case len(s.Columns) == 0:
+		return errors.New("at least one column is needed")
+	}
+	if err := s.Style.Validate(); err != nil {
+		return err
+	}
+	switch format {
+	case FileCSV:
+		_, err := NewCSV(io.Discard, Headers(s.Columns, s.Style), s.CSV)
+		return err
+	case FileXLSX:
+		return checkExcelColumns(len(s.Columns))
+	case FileSQLite:
+		if s.Mode != "" && s.Mode != ModeMerge && s.Mode != ModeReplace {
+			return fmt.Errorf("mode: %q is neither %s nor %s", s.Mode, ModeMerge, ModeReplace)
+		}
+		_, err := keyColumns(s)
+		return err
+	}
+	return nil
+}
+
+// unknownFormat is the fault of a format that does not exist.
+func unknownFormat(format string) error {
+	var names []string
+	for _, f := range fileFormats {
+		names = append(names, f.Name)
+	}
+	text := fmt.Sprintf("there is no file format %q, only %s", format, strings.Join(names, ", "))
+	if near := spell.Nearest(format, names); near != "" {
+		text += fmt.Sprintf(" (did you mean %q?)", near)
+	}
+	return errors.New(text)
+}
+
 // New starts a file of a format (one of the names of FileFormats) and is the
 // one place where writers are made. What it writes goes to w; a SQLite file
 // that exists is brought up to date if w is a *File with that target.
 //
 // A writer that is not closed must be given to Discard, for its temporary
-// files. Before New, check FileFormat.Unavailable and Style.Validate, so that
-// nothing fails only after the work is done.
+// files. The error is that of Spec.Validate or of the disk.
 func New(format string, w io.Writer, spec Spec) (Writer, error) {
-	headers := Headers(spec.Columns, StyleFor(format, spec.Style))
-	if len(headers) == 0 {
-		return nil, fmt.Errorf("start a %s file: at least one column is needed", format)
+	if err := spec.Validate(format); err != nil {
+		return nil, fmt.Errorf("start a %s file: %w", format, err)
 	}
+	headers := Headers(spec.Columns, StyleFor(format, spec.Style))
 	if spec.Source == "" {
 		spec.Source = "data"
 	}
@@ -133,16 +178,6 @@ func New(format string, w io.Writer, spec Spec) (Writer, error) {
 		out, err = newSQLite(w, headers, spec)
 	case FileParquet:
 		out, err = newParquet(w, headers, spec)
-	default:
-		var names []string
-		for _, f := range fileFormats {
-			names = append(names, f.Name)
-		}
-		text := fmt.Sprintf("there is no file format %q, only %s", format, strings.Join(names, ", "))
-		if near := spell.Nearest(format, names); near != "" {
-			text += fmt.Sprintf(" (did you mean %q?)", near)
-		}
-		return nil, fmt.Errorf("%s", text)
 	}
 	if err != nil {
 		// A typed nil must not hide in the interface.

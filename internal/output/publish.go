@@ -86,6 +86,7 @@ type disk struct {
 	sync      func(*os.File) error
 	close     func(*os.File) error
 	rename    func(from, to string) error
+	free      func(path string) error // why the file may not be replaced
 	transient func(error) bool
 }
 
@@ -94,6 +95,7 @@ var realDisk = disk{
 	sync:      (*os.File).Sync,
 	close:     (*os.File).Close,
 	rename:    os.Rename,
+	free:      checkReplaceable,
 	transient: transient,
 }
 
@@ -157,14 +159,26 @@ func (f *File) Write(p []byte) (int, error) {
 	return n, f.err
 }
 
+// Seal completes the temporary file: written through to the disk and closed, so
+// that nothing is left to do but to rename it. Of several files that belong
+// together all are sealed before the first is published. After an error the
+// temporary file is gone and the target is what it was. Sealing twice does
+// nothing.
+func (f *File) Seal() error {
+	if f.state == fileKept {
+		return nil
+	}
+	return f.seal()
+}
+
 // Publish makes what was written the content of the target, in one step:
-// written through to the disk, closed, renamed, and the folder written through.
+// sealed, renamed, and the folder written through.
 // While another program holds the target, the rename is tried again for ten
 // seconds; if it stays refused, the error is a *KeptError and PublishAside can
 // still save the file under another name. After any other error the temporary
 // file is gone and the target is what it was.
 func (f *File) Publish() (Published, error) {
-	if err := f.seal(); err != nil {
+	if err := f.Seal(); err != nil {
 		return Published{}, err
 	}
 	return f.moveTo(f.target)
@@ -176,7 +190,7 @@ func (f *File) Publish() (Published, error) {
 // damaged, the error is a *KeptError and the complete file is kept. A target
 // that does not exist yet is published by rename.
 func (f *File) PublishInPlace() (Published, error) {
-	if err := f.seal(); err != nil {
+	if err := f.Seal(); err != nil {
 		return Published{}, err
 	}
 	if _, err := os.Stat(f.target); errors.Is(err, fs.ErrNotExist) {
@@ -192,9 +206,9 @@ func (f *File) PublishInPlace() (Published, error) {
 	return f.published(f.target), nil
 }
 
-// PublishAside saves a file that Publish or PublishInPlace had to keep beside
-// its target, as devices.20250306-020000.csv for devices.csv; at is the time in
-// that name. No existing file is replaced.
+// PublishAside saves a sealed file, such as one that Publish or PublishInPlace
+// had to keep, beside its target: as devices.20250306-020000.csv for
+// devices.csv; at is the time in that name. No existing file is replaced.
 func (f *File) PublishAside(at time.Time) (Published, error) {
 	if f.state != fileKept {
 		return Published{}, fmt.Errorf("publish %s: there is no kept file", f.target)
@@ -212,10 +226,34 @@ func (f *File) PublishAside(at time.Time) (Published, error) {
 	}
 }
 
+// awaitFree waits until nothing stands in the way of replacing the target, as
+// long as Publish would try.
+func (f *File) awaitFree() error {
+	err := f.retry(func() error {
+		err := f.disk.free(f.target)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return &KeptError{f.target, f.temp, bare(err)}
+	}
+	return nil
+}
+
 // Abort drops the temporary file. After Publish, successful or not, it does
 // nothing, so it can be deferred.
 func (f *File) Abort() error {
 	if f.state != fileOpen {
+		return nil
+	}
+	return f.discard()
+}
+
+// discard drops the temporary file whether it is sealed or not.
+func (f *File) discard() error {
+	if f.state == fileDone || f.state == fileDiscarded {
 		return nil
 	}
 	f.state = fileDiscarded
@@ -261,25 +299,29 @@ func (f *File) finish() error {
 
 // moveTo renames the closed temporary file.
 func (f *File) moveTo(path string) (Published, error) {
-	pause := renamePause
-	for waited := time.Duration(0); ; waited += pause {
-		err := f.disk.rename(f.temp, path)
-		if err == nil {
-			break
-		}
-		if !f.disk.transient(err) || waited >= renameFor {
-			return Published{}, &KeptError{path, f.temp, bare(err)}
-		}
-		if waited > 0 {
-			pause = min(2*pause, renameMaxPause)
-		}
-		time.Sleep(pause)
+	if err := f.retry(func() error { return f.disk.rename(f.temp, path) }); err != nil {
+		return Published{}, &KeptError{path, f.temp, bare(err)}
 	}
 	f.state = fileDone
 	if err := syncFolder(filepath.Dir(path)); err != nil {
 		return Published{}, fmt.Errorf("publish %s: the file is in place, but its folder could not be written through: %w", path, err)
 	}
 	return f.published(path), nil
+}
+
+// retry tries again for ten seconds what fails for a reason that may pass.
+func (f *File) retry(try func() error) error {
+	pause := renamePause
+	for waited := time.Duration(0); ; waited += pause {
+		err := try()
+		if err == nil || !f.disk.transient(err) || waited >= renameFor {
+			return err
+		}
+		if waited > 0 {
+			pause = min(2*pause, renameMaxPause)
+		}
+		time.Sleep(pause)
+	}
 }
 
 func (f *File) copyToTarget() error {

@@ -111,9 +111,6 @@ func newSQLite(w io.Writer, headers []string, spec Spec) (_ *sqliteFile, err err
 		to: w, table: quoteName(sqliteTable(spec.Source)), seen: map[int64]*[64]uint64{},
 		args: make([]any, len(headers)), replace: spec.Mode == ModeReplace,
 	}
-	if spec.Mode != "" && spec.Mode != ModeMerge && spec.Mode != ModeReplace {
-		return nil, fmt.Errorf("mode: %q is neither %s nor %s", spec.Mode, ModeMerge, ModeReplace)
-	}
 	if f, ok := w.(interface{ Target() string }); ok {
 		d.target = f.Target()
 	}

@@ -70,8 +70,8 @@ type xlsx struct {
 }
 
 func newXLSX(w io.Writer, headers []string, spec Spec) (*xlsx, error) {
-	if len(headers) > excelMaxColumns {
-		return nil, fmt.Errorf("Excel holds %d columns, not %d: choose fewer, or another format", excelMaxColumns, len(headers)) //nolint:staticcheck // a name
+	if err := checkExcelColumns(len(headers)); err != nil {
+		return nil, err
 	}
 	x := &xlsx{
 		to: w, source: spec.Source, headers: uniqueNames(headers, excelMaxHeader), early: [][]Value{},
@@ -92,6 +92,14 @@ func newXLSX(w io.Writer, headers []string, spec Spec) (*xlsx, error) {
 		return nil, errors.Join(err, x.Discard())
 	}
 	return x, nil
+}
+
+// checkExcelColumns refuses more columns than a sheet can have.
+func checkExcelColumns(n int) error {
+	if n > excelMaxColumns {
+		return fmt.Errorf("Excel holds %d columns, not %d: choose fewer, or another format", excelMaxColumns, n) //nolint:staticcheck // a name
+	}
+	return nil
 }
 
 // prepare makes the styles of cells and names the maker of the file.
