@@ -26,7 +26,7 @@ func (d *decoder) export(n *yaml.Node) *ExportSpec {
 		{"to", need, func(n *yaml.Node) { e.To = d.targets(n) }},
 		{"where", false, nil},
 		{"with", false, nil},
-		{"manifest", false, nil},
+		{"manifest", false, func(n *yaml.Node) { e.Manifest = d.manifest(n) }},
 	})
 	if filter != nil && e.From.Name != "" {
 		e.Filter = d.filter(filter, e.From)
@@ -34,6 +34,9 @@ func (d *decoder) export(n *yaml.Node) *ExportSpec {
 	if e.From.Name != "" {
 		e.Element, _ = output.ElementOf(e.From.Name)
 		e.Columns = d.resolve(e.Element, columns)
+	}
+	if len(e.Columns) > 0 {
+		d.fits(e)
 	}
 	return e
 }

@@ -50,20 +50,7 @@ type ExportSpec struct {
 	Element    string     // what a row is about: the name under which its columns are known
 	Columns    []output.Column
 	To         []Target // at least one
-}
-
-// Target is one output of an export.
-type Target struct {
-	Path      string // absolute, with placeholders such as {date} as written; "-" for stdout
-	Format    string // csv or jsonl
-	BOM       bool   // begin with a byte order mark
-	Delimiter rune   // of CSV
-	EOL       string // crlf or lf
-	Dates     string // rfc3339, excel or ms
-	Timezone  string // name of the IANA data base, UTC or Local
-	Formulas  string // keep or guard: what to do about cells a spreadsheet would run
-	Newlines  string // keep, space or escape: line breaks within cells
-	Pos       Pos
+	Manifest   Manifest
 }
 
 // UpdateSpec changes objects of the account, one for each row of a file.

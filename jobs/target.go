@@ -9,13 +9,49 @@ import (
 	_ "time/tzdata" // a timezone is known or not whatever the machine has installed
 
 	"gopkg.in/yaml.v3"
+
+	"rmmjob/internal/output"
 )
 
-// endings are the file name endings that tell a format.
-var endings = map[string]string{".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+// Target is one output of an export. An option that the file does not name has its zero value, which is the default of
+// its format.
+type Target struct {
+	Path    string // absolute, with placeholders such as {date} as written; "-" for standard output
+	Format  string // one of the names of [output.FileFormats] that this build can write
+	Style   output.Style
+	CSV     output.CSVOptions
+	Key     []string // of a SQLite table: columns by path or heading; empty for the key of the list
+	Mode    string   // of a SQLite table
+	InPlace bool     // the content of the old file is replaced, not the file
+	Pos     Pos
+}
 
-// later are formats that people know from elsewhere, by ending and by name.
-var later = []string{"xlsx", "xls", "parquet", "sqlite", "db", "json", "xml", "html"}
+// Manifest says whether a file is wanted that tells what the outputs hold. The zero Manifest is none.
+type Manifest struct {
+	Beside bool   // one beside each output
+	Path   string // one for all outputs: absolute, with placeholders; empty for none
+	Pos    Pos
+}
+
+// OutputSpec is what the file of an output is to hold. The key of a SQLite table is that of the list unless the output
+// names one.
+func (e *ExportSpec) OutputSpec(t Target) output.Spec {
+	spec := output.Spec{Source: e.From.Name, Columns: e.Columns, Style: t.Style, CSV: t.CSV, Key: t.Key, Mode: t.Mode}
+	isKey := func(c output.Column) bool { return c.Path == e.From.Key }
+	if t.Format == output.FileSQLite && len(t.Key) == 0 && slices.ContainsFunc(e.Columns, isKey) {
+		spec.Key = []string{e.From.Key}
+	}
+	return spec
+}
+
+// fits checks whether each output can hold the columns.
+func (d *decoder) fits(e *ExportSpec) {
+	for _, t := range e.To {
+		if err := e.OutputSpec(t).Validate(t.Format); err != nil {
+			d.faultAt(t.Pos.Line, t.Pos.Column, "", "%s", err)
+		}
+	}
+}
 
 // targets reads the outputs: a list, or a single one.
 func (d *decoder) targets(n *yaml.Node) []Target {
@@ -45,68 +81,145 @@ func (d *decoder) targets(n *yaml.Node) []Target {
 // target reads one output: a path, or a mapping with options.
 func (d *decoder) target(n *yaml.Node) (Target, bool) {
 	before := len(d.faults)
-	t := Target{
-		Delimiter: ',', EOL: "crlf", Dates: "rfc3339", Timezone: "UTC", Formulas: "keep", Newlines: "keep",
-		Pos: d.pos(n.Line, n.Column),
-	}
+	t := Target{Pos: d.pos(n.Line, n.Column)}
 	where := n
 	readPath := func(n *yaml.Node) {
 		where = n
-		if n.Value == "-" {
-			t.Path = "-"
-			return
-		}
-		t.Path = d.path(n, "the path of an output")
+		t.Path = d.outputPath(n, "the path of an output")
 	}
 	if n.Kind != yaml.MappingNode {
 		readPath(n)
 	} else {
+		way := ""
 		d.section(n, "an output", []field{
 			{"path", need, readPath},
 			{"format", false, func(n *yaml.Node) { t.Format = d.format(n) }},
-			{"bom", false, d.flag(&t.BOM, "bom")},
-			{"delimiter", false, func(n *yaml.Node) { t.Delimiter = d.delimiter(n) }},
-			{"eol", false, d.choice(&t.EOL, "eol", "crlf", "lf")},
-			{"dates", false, d.choice(&t.Dates, "dates", "rfc3339", "excel", "ms")},
-			{"timezone", false, func(n *yaml.Node) { d.timezone(n, &t) }},
-			{"formulas", false, d.choice(&t.Formulas, "formulas", "keep", "guard")},
-			{"newlines", false, d.choice(&t.Newlines, "newlines", "keep", "space", "escape")},
-			{"publish", false, d.publish},
+			{"bom", false, d.flag(&t.CSV.BOM, "bom")},
+			{"delimiter", false, func(n *yaml.Node) { t.CSV.Delimiter = d.delimiter(n) }},
+			{"eol", false, d.choice(&t.CSV.EOL, "eol", "crlf", "lf")},
+			{"dates", false, d.choice(&t.Style.Dates, "dates", output.DatesRFC3339, output.DatesExcel, output.DatesMS)},
+			{"timezone", false, func(n *yaml.Node) { t.Style.Location = d.timezone(n) }},
+			{"formulas", false, d.choice(&t.Style.Formulas, "formulas", "keep", "guard")},
+			{"newlines", false, d.choice(&t.Style.Newlines, "newlines", "keep", "space", "escape")},
+			{"publish", false, d.choice(&way, "publish", "replace", "inplace")},
+			{"key", false, func(n *yaml.Node) { t.Key = d.words(n, "key") }},
+			{"mode", false, d.choice(&t.Mode, "mode", output.ModeMerge, output.ModeReplace)},
 		})
+		t.InPlace = way == "inplace"
 	}
 	if t.Path != "" && child(n, "format") == nil {
 		t.Format = d.formatOf(where, t.Path)
 	}
-	if t.Format == "jsonl" && n.Kind == yaml.MappingNode {
-		for _, name := range []string{"bom", "delimiter", "eol", "formulas", "newlines"} {
-			if key := child(n, name); key != nil {
-				d.fault(key, "remove it", "%q has no effect on jsonl", name)
-			}
-		}
-	}
+	d.effect(n, t)
 	return t, len(d.faults) == before
 }
 
-// publish reads how a finished output takes the place of the old one. There is one way so far, so it is only checked.
-func (d *decoder) publish(n *yaml.Node) {
-	way := ""
-	if n.Value == "inplace" {
-		d.fault(n, "write replace or remove the key", "publish: inplace is not available in this version of rmmjob")
+// outputPath reads the path of a file to be written, which may hold placeholders, or - for standard output.
+func (d *decoder) outputPath(n *yaml.Node, name string) string {
+	if n.Value == "-" {
+		return "-"
+	}
+	if d.path(n, name) == "" {
+		return ""
+	}
+	if err := output.ValidPath(n.Value); err != nil {
+		d.fault(n, "", "%s", err)
+		return ""
+	}
+	// A brace in the name of the job's folder is one.
+	path, err := resolvePath(doubleBraces.Replace(d.dir), n.Value)
+	if err != nil {
+		d.fault(n, "", "%s: %s", name, err)
+	}
+	return path
+}
+
+var doubleBraces = strings.NewReplacer("{", "{{", "}", "}}")
+
+// manifest reads true, false or the path of the manifest.
+func (d *decoder) manifest(n *yaml.Node) Manifest {
+	m := Manifest{Pos: d.pos(n.Line, n.Column)}
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!bool" {
+		d.flag(&m.Beside, "manifest")(n)
+		return m
+	}
+	if m.Path = d.outputPath(n, "the path of the manifest"); m.Path == "-" {
+		d.fault(n, "write true or name a file", "the manifest cannot go to standard output")
+	}
+	return m
+}
+
+// effect refuses options that an output of this format or to standard output does nothing with.
+func (d *decoder) effect(n *yaml.Node, t Target) {
+	format, known := output.FileFormatNamed(t.Format)
+	if !known || n.Kind != yaml.MappingNode {
 		return
 	}
-	d.choice(&way, "publish", "replace")(n)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		switch key := n.Content[i]; {
+		case key.Value == "path" || key.Value == "format":
+		case !isTargetOption(key.Value): // unknown, and reported as such
+		case !format.Takes(key.Value):
+			d.fault(key, "remove it", "%q has no effect on %s", key.Value, format.Name)
+		case t.Path == "-" && key.Value == "publish":
+			d.fault(key, "remove it", "%q has no effect on standard output", key.Value)
+		}
+	}
+}
+
+// isTargetOption tells whether any format has an option of that name.
+func isTargetOption(name string) bool {
+	return slices.ContainsFunc(output.FileFormats(), func(f output.FileFormat) bool { return f.Takes(name) })
+}
+
+// words reads a list of names, or a single one.
+func (d *decoder) words(n *yaml.Node, name string) []string {
+	items := []*yaml.Node{n}
+	if n.Kind == yaml.SequenceNode {
+		items = n.Content
+	}
+	var list []string
+	for _, item := range items {
+		if s, ok := d.word(item, name); ok {
+			list = append(list, s)
+		}
+	}
+	if len(items) == 0 {
+		d.fault(n, nullHint, "%s is empty", name)
+	}
+	return list
+}
+
+// elsewhere are formats that people know and that no build of this program writes, by name or ending.
+var elsewhere = map[string]string{"xls": output.FileXLSX, "ods": output.FileXLSX, "tsv": output.FileCSV, "txt": output.FileCSV, "xml": output.FileJSON, "html": output.FileXLSX}
+
+// formatNames lists the formats that this build writes.
+func formatNames() []string {
+	var names []string
+	for _, f := range output.FileFormats() {
+		if f.Unavailable == "" {
+			names = append(names, f.Name)
+		}
+	}
+	return names
 }
 
 // format reads the name of an output format.
 func (d *decoder) format(n *yaml.Node) string {
 	s, ok := d.word(n, "format")
+	if !ok {
+		return ""
+	}
+	f, known := output.FileFormatNamed(s)
 	switch {
-	case !ok || s == "csv" || s == "jsonl":
+	case known && f.Unavailable == "":
 		return s
-	case slices.Contains(later, s):
-		d.fault(n, "write csv or jsonl", "the format %q is not available in this version of rmmjob", s)
+	case known:
+		d.fault(n, "", "format %s: %s", f.Name, f.Unavailable)
+	case elsewhere[s] != "":
+		d.fault(n, "write "+elsewhere[s], "there is no format %q", s)
 	default:
-		d.fault(n, suggestion(s, []string{"csv", "jsonl"}), "format must be csv or jsonl, not %q", clip(s, 40))
+		d.fault(n, suggestion(s, formatNames()), "format must be %s, not %q", orList(formatNames()), clip(s, 40))
 	}
 	return ""
 }
@@ -114,18 +227,23 @@ func (d *decoder) format(n *yaml.Node) string {
 // formatOf tells the format of an output by the ending of its name.
 func (d *decoder) formatOf(n *yaml.Node, path string) string {
 	if path == "-" {
-		return "csv"
+		return output.FileCSV
 	}
+	f, known := output.FileFormatOf(path)
 	ending := strings.ToLower(filepath.Ext(path))
-	switch format := endings[ending]; {
-	case format != "":
-		return format
-	case slices.Contains(later, strings.TrimPrefix(ending, ".")):
-		d.fault(n, "write .csv or .jsonl", "%s files are not available in this version of rmmjob", ending)
+	const way = "end it with .csv, .jsonl, .json, .xlsx or .sqlite, or add format: csv"
+	switch other := elsewhere[strings.TrimPrefix(ending, ".")]; {
+	case known && f.Unavailable == "":
+		return f.Name
+	case known:
+		d.fault(n, "", "%s files: %s", ending, f.Unavailable)
+	case other != "":
+		known, _ := output.FileFormatNamed(other)
+		d.fault(n, "end it with "+known.Endings[0]+", or add format: csv", "%s files are not written", ending)
 	case ending == "":
-		d.fault(n, "end it with .csv or .jsonl, or add format: csv", "the output has no ending that tells its format")
+		d.fault(n, way, "the output has no ending that tells its format")
 	default:
-		d.fault(n, "end it with .csv or .jsonl, or add format: csv", "the ending %s tells no format", clip(ending, 20))
+		d.fault(n, way, "the ending %s tells no format", clip(ending, 20))
 	}
 	return ""
 }
@@ -149,14 +267,19 @@ func (d *decoder) delimiter(n *yaml.Node) rune {
 	return 0
 }
 
-func (d *decoder) timezone(n *yaml.Node, t *Target) {
+// timezone reads the name of a zone; UTC is nil.
+func (d *decoder) timezone(n *yaml.Node) *time.Location {
 	s, ok := d.word(n, "timezone")
 	if !ok {
-		return
+		return nil
 	}
-	if _, err := time.LoadLocation(s); err != nil {
+	zone, err := time.LoadLocation(s)
+	if err != nil {
 		d.fault(n, "names look like Europe/Berlin; Local is that of this machine", "there is no timezone %q", clip(s, 40))
-		return
+		return nil
 	}
-	t.Timezone = s
+	if zone == time.UTC {
+		return nil
+	}
+	return zone
 }

@@ -30,6 +30,10 @@ type env struct {
 	// progress bar and about nothing else.
 	isTerminal bool
 
+	// stdoutTerminal tells whether stdout is a terminal, which binary data is not
+	// for.
+	stdoutTerminal bool
+
 	// width is the number of columns of that terminal, 0 when unknown.
 	width int
 
@@ -53,6 +57,7 @@ func systemEnv() *env {
 	// then say "no terminal", which is the answer wanted.
 	fd := int(os.Stderr.Fd())
 	e.isTerminal = term.IsTerminal(fd)
+	e.stdoutTerminal = term.IsTerminal(int(os.Stdout.Fd()))
 	if w, _, err := term.GetSize(fd); err == nil {
 		e.width = w
 	}

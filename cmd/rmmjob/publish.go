@@ -2,11 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
-	"time"
 
+	"rmmjob/checkpoint"
 	"rmmjob/internal/output"
 	"rmmjob/jobs"
 	"rmmjob/runner"
@@ -16,156 +15,143 @@ import (
 // more goes through a temporary file in the folder of the run.
 const sortBudget = 8 << 20
 
-// styleOf is how the values of one output are written.
-func styleOf(to jobs.Target) (output.Style, error) {
-	style := output.Style{Dates: to.Dates, Formulas: to.Formulas, Newlines: to.Newlines}
-	if to.Timezone != "" {
-		zone, err := time.LoadLocation(to.Timezone)
-		if err != nil {
-			return style, jobs.Errors{{Pos: to.Pos, Message: fmt.Sprintf("time zone %q is not known", to.Timezone)}}
-		}
-		style.Location = zone
-	}
-	return style, nil
+// projection makes the files of an export from the stored answers of its run.
+type projection struct {
+	*app
+	st    *state
+	rec   checkpoint.Run
+	job   *jobs.Job
+	paths []string // of the outputs, expanded
+	gaps  []string // what is missing; nil if the run is complete
 }
 
-// publish makes the files of a finished export from its stored answers. Every
-// file is written whole under a temporary name before the first gets its own.
-func (s *session) publish(ctx context.Context) error {
-	work := s.work.(*jobs.ExportWork) //nolint:errcheck // an export has an export's work
-	answers := runner.AnswersOf(s.st.store, s.rec.ID)
-	var made []*madeFile
-	defer func() {
-		for _, m := range made {
-			m.abort()
+// project makes the projection of this run.
+func (s *session) project(gaps []string) *projection {
+	return &projection{app: s.app, st: s.st, rec: s.rec, job: s.job, paths: s.about.Targets, gaps: gaps}
+}
+
+// publish makes all files whole under temporary names before the first gets its
+// own, and adds them to the result.
+func (p *projection) publish(ctx context.Context) error {
+	dir, err := p.st.runFolder(p.rec.ID)
+	if err != nil {
+		return err
+	}
+	set, err := output.NewSet(p.rec.ID, dir, sortBudget, p.outputs())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = set.Close() }() // what is left behind is swept by the next run
+	if err := p.collect(ctx, set); err != nil {
+		return err
+	}
+	if err := set.Write(0); err != nil {
+		return fail(exitLocalIO, "%w", err)
+	}
+	made, err := set.Publish(p.now())
+	for i, m := range made {
+		p.result.Files = append(p.result.Files, p.describe(i, m))
+	}
+	if err != nil {
+		return fail(exitLocalIO, "%w", err)
+	}
+	return nil
+}
+
+// outputs are the files to be made.
+func (p *projection) outputs() []output.Output {
+	var list []output.Output
+	for i, to := range p.job.Export.To {
+		o := output.Output{Path: p.paths[i], Format: to.Format, InPlace: to.InPlace, Spec: p.job.Export.OutputSpec(to)}
+		if o.Path == "-" {
+			o.To = p.stdout
 		}
-	}()
-	unknowns := output.NewUnknowns(s.job.Export.Element)
-	for i, to := range s.job.Export.To {
-		m, err := s.write(work.Elements(ctx, answers), to, s.about.Targets[i], unknowns)
-		if m != nil {
-			made = append(made, m)
-		}
+		list = append(list, o)
+	}
+	return list
+}
+
+// describe is an output in the result.
+func (p *projection) describe(i int, m output.Made) file {
+	for _, warning := range m.Warnings {
+		p.warn("%s: %s", p.paths[i], warning)
+	}
+	f := file{Path: m.Path, Rows: m.Rows, SHA256: m.SHA256, Format: p.job.Export.To[i].Format, Warnings: m.Warnings}
+	if p.paths[i] == "-" {
+		f.Path = "-"
+	}
+	return f
+}
+
+// collect gives the rows of the run to the set.
+func (p *projection) collect(ctx context.Context, set *output.Set) error {
+	element := p.job.Export.Element
+	order, unknowns := output.DefaultSort(element), output.NewUnknowns(element)
+	for rec, err := range p.records(ctx) {
 		if err != nil {
 			return err
 		}
-		unknowns = nil // counted once, not once for each file
-	}
-	var failed error
-	for _, m := range made {
-		info, err := s.place(m)
-		s.result.Files = append(s.result.Files, info)
-		failed = errors.Join(failed, err)
-	}
-	return failed
-}
-
-// place gives a file its name. One whose place another program holds, as a
-// spreadsheet does with the file that it shows, is saved beside it.
-func (s *session) place(m *madeFile) (file, error) {
-	if m.file == nil {
-		return file{Path: "-", Rows: m.rows}, nil
-	}
-	done, err := m.file.Publish()
-	var kept *output.KeptError
-	if errors.As(err, &kept) {
-		err = fail(exitLocalIO, "%w", err)
-		if side, serr := m.file.PublishAside(s.now()); serr == nil {
-			done = side
-			err = fail(exitLocalIO, "%s could not be replaced (%w); the complete data is in %s", kept.Path, kept.Err, side.Path)
+		unknowns.Observe(rec)
+		if err := set.Add(output.SortKey(rec, order), rec); err != nil {
+			return fail(exitLocalIO, "%w", err)
 		}
 	}
-	return file{Path: done.Path, Rows: m.rows, SHA256: done.SHA256}, err
+	if len(unknowns.List()) > 0 {
+		p.warn("%s", unknowns)
+	}
+	return nil
 }
 
-// madeFile is an output that is written but not yet under its name.
-type madeFile struct {
-	file *output.File // nil for standard output
-	rows int64
-}
-
-func (m *madeFile) abort() {
-	if m.file != nil {
-		_ = m.file.Abort() // the temporary file is swept by the next run
-	}
-}
-
-// write writes one output: rows are projected, sorted and streamed.
-func (s *session) write(elements iter.Seq2[jobs.Element, error], to jobs.Target, path string, unknowns *output.Unknowns) (*madeFile, error) {
-	style, err := styleOf(to)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := s.runFolder()
-	if err != nil {
-		return nil, err
-	}
-	sorter := output.NewSorter(dir, sortBudget)
-	defer func() { _ = sorter.Close() }()
-	order := output.DefaultSort(s.job.Export.Element)
-	var row []output.Value
-	for el, err := range elements {
-		if err != nil {
-			return nil, err
-		}
-		rec, err := output.ParseRecord(el.JSON)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.job.Export.From.Name, err)
-		}
-		for name, value := range el.Path {
-			if _, has := rec[name]; !has {
-				rec[name] = value
+// records yields what the run read, one record for each row.
+func (p *projection) records(ctx context.Context) iter.Seq2[output.Record, error] {
+	work := jobs.NewExportWork(p.job, jobs.Settings{})
+	return func(yield func(output.Record, error) bool) {
+		for el, err := range work.Elements(ctx, runner.AnswersOf(p.st.store, p.rec.ID)) {
+			var rec output.Record
+			if err == nil {
+				if rec, err = output.ParseRecord(el.JSON); err != nil {
+					err = fmt.Errorf("%s: %w", p.job.Export.From.Name, err)
+				}
+			}
+			for name, value := range el.Path {
+				if _, has := rec[name]; !has {
+					rec[name] = value
+				}
+			}
+			if !yield(rec, err) || err != nil {
+				return
 			}
 		}
-		if unknowns != nil {
-			unknowns.Observe(rec)
-		}
-		row = output.Row(row, s.job.Export.Columns, rec, style)
-		if err := sorter.Add(output.SortKey(rec, order), row); err != nil {
-			return nil, fail(exitLocalIO, "%w", err)
-		}
 	}
-	if unknowns != nil && len(unknowns.List()) > 0 {
-		s.warn("%s", unknowns)
-	}
-
-	m := &madeFile{}
-	var sink interface{ Write([]byte) (int, error) } = s.stdout
-	if path != "-" {
-		if m.file, err = output.Create(path, s.rec.ID); err != nil {
-			return nil, fail(exitLocalIO, "%w", err)
-		}
-		sink = m.file
-	}
-	headers := output.Headers(s.job.Export.Columns, style)
-	var w output.Writer
-	if to.Format == "jsonl" {
-		w, err = output.NewJSONL(sink, headers)
-	} else {
-		w, err = output.NewCSV(sink, headers, output.CSVOptions{BOM: to.BOM, Delimiter: to.Delimiter, EOL: eol(to.EOL)})
-	}
-	if err != nil {
-		return m, fail(exitLocalIO, "write %s: %w", path, err)
-	}
-	for cells, err := range sorter.Rows() {
-		if err == nil {
-			err = w.Row(cells)
-		}
-		if err != nil {
-			return m, fail(exitLocalIO, "write %s: %w", path, err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		return m, fail(exitLocalIO, "write %s: %w", path, err)
-	}
-	m.rows = w.Rows()
-	return m, nil
 }
 
-// eol is the line end that a job names.
-func eol(name string) string {
-	if name == "lf" {
-		return "\n"
+// standardOutput refuses an output that cannot go to standard output.
+func (a *app) standardOutput(job *jobs.Job) error {
+	for _, to := range job.Export.To {
+		if to.Path != "-" {
+			continue
+		}
+		format, _ := output.FileFormatNamed(to.Format)
+		switch {
+		case a.json:
+			return usagef("%s: the output goes to standard output, which --json needs", to.Pos)
+		case format.Binary && a.stdoutTerminal:
+			return usagef("%s: %s is nothing to look at: standard output is a terminal", to.Pos, format.Name).
+				withHint("name a file, or send it to a program: rmmjob ... | program")
+		}
 	}
-	return "\r\n"
+	return nil
+}
+
+// clash finds two outputs that would be one file.
+func clash(job *jobs.Job, paths []string) error {
+	for i, path := range paths {
+		for j, earlier := range paths[:i] {
+			if path == earlier || path != "-" && earlier != "-" && output.SameFile(path, earlier) {
+				to := job.Export.To
+				return jobs.Errors{{Pos: to[i].Pos, Message: fmt.Sprintf("a second output with the path of line %d", to[j].Pos.Line)}}
+			}
+		}
+	}
+	return nil
 }

@@ -28,6 +28,9 @@ type file struct {
 	Path   string `json:"path"` // absolute
 	Rows   int64  `json:"rows"`
 	SHA256 string `json:"sha256"` // of the whole file, lower-case hex
+	Format string `json:"format,omitempty"`
+
+	Warnings []string `json:"warnings,omitempty"` // what a reader of the file has to know
 }
 
 // result is what a verb ends with. With --json it is printed as one object;

@@ -59,7 +59,7 @@ func (s *session) writeResults(ctx context.Context) error {
 	if err != nil || len(counts) == 0 {
 		return err
 	}
-	dir, err := s.runFolder()
+	dir, err := s.st.runFolder(s.rec.ID)
 	if err != nil {
 		return err
 	}

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -224,8 +222,8 @@ func (s *session) prepare(ctx context.Context, path string) (err error) {
 		if s.about.Targets, err = s.expandTargets(s.job, s.began, s.id); err != nil {
 			return err
 		}
-		if i := slices.Index(s.about.Targets, "-"); i >= 0 && s.json {
-			return usagef("%s: the output goes to standard output, which --json needs", s.job.Export.To[i].Pos)
+		if err = s.standardOutput(s.job); err != nil {
+			return err
 		}
 	case s.job.Update != nil:
 		if s.input, err = jobs.OpenInput(s.job); err != nil {
@@ -288,7 +286,6 @@ func (s *session) jobKey() string { return s.job.Path + "\n" + s.conn.id }
 // moment and has the given id.
 func (a *app) expandTargets(job *jobs.Job, at time.Time, run string) ([]string, error) {
 	paths := make([]string, len(job.Export.To))
-	seen := map[string]jobs.Pos{}
 	for i, to := range job.Export.To {
 		paths[i] = to.Path
 		if to.Path != "-" {
@@ -298,12 +295,8 @@ func (a *app) expandTargets(job *jobs.Job, at time.Time, run string) ([]string, 
 			}
 			paths[i] = p
 		}
-		if first, twice := seen[paths[i]]; twice {
-			return nil, jobs.Errors{{Pos: to.Pos, Message: fmt.Sprintf("a second output with the path of line %d", first.Line)}}
-		}
-		seen[paths[i]] = to.Pos
 	}
-	return paths, nil
+	return paths, clash(job, paths)
 }
 
 // runStamp is the part of a run's id that sorts by time.
@@ -536,7 +529,7 @@ func (s *session) conclude(sum runner.Summary, err error) error {
 	}
 	state, cause := sum.State, sum.Err
 	if state == checkpoint.RunOK && s.job.Export != nil {
-		if perr := s.publish(ctx); perr != nil {
+		if perr := s.project(nil).publish(ctx); perr != nil {
 			state, cause = checkpoint.RunLocalIO, perr
 		}
 	}
@@ -620,13 +613,4 @@ func jobSettings(job *jobs.Job) map[string]string {
 		set["workers"] = fmt.Sprint(job.Workers)
 	}
 	return set
-}
-
-// runFolder is the folder of the run's own files, made when it is needed.
-func (s *session) runFolder() (string, error) {
-	dir := s.st.runDir(s.rec.ID)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fail(exitLocalIO, "make the folder of the run: %w", err)
-	}
-	return filepath.Clean(dir), nil
 }

@@ -75,6 +75,15 @@ func (s *state) Close() error { return s.store.Close() }
 // runDir returns the folder of a run's own files.
 func (s *state) runDir(run string) string { return filepath.Join(s.dir, "runs", run) }
 
+// runFolder is runDir, made if it is not there.
+func (s *state) runFolder(run string) (string, error) {
+	dir := s.runDir(run)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fail(exitLocalIO, "make the folder of the run: %w", err)
+	}
+	return dir, nil
+}
+
 // lockPath is where the lock of a job lies, without the ending.
 func (s *state) lockPath(jobKey string) string {
 	sum := sha256.Sum256([]byte(jobKey))

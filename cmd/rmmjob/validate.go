@@ -132,9 +132,6 @@ func (a *app) validateExport(job *jobs.Job) (string, error) {
 	}
 	var targets []string
 	for i, to := range job.Export.To {
-		if _, err := styleOf(to); err != nil {
-			return "", err
-		}
 		name := paths[i]
 		if name == "-" {
 			name = "standard output"
