@@ -1,0 +1,84 @@
+package jobs
+
+import (
+	"iter"
+)
+
+// Change is one field of a plan.
+type Change struct {
+	Field   string `json:"field"`
+	Old     string `json:"old"`
+	New     string `json:"new"`
+	Clear   bool   `json:"clear,omitempty"`
+	Delete  bool   `json:"delete,omitempty"`  // the whole thing goes
+	Unknown bool   `json:"unknown,omitempty"` // the account did not tell the old value
+}
+
+// RowDetail is what the plan stores of one input row. It holds cell values and
+// is therefore as secret as the input.
+type RowDetail struct {
+	Line     int      `json:"line"`
+	Cells    []string `json:"cells"`
+	UID      string   `json:"uid,omitempty"`
+	Hostname string   `json:"hostname,omitempty"`
+	Site     string   `json:"site,omitempty"`
+	Changes  []Change `json:"changes,omitempty"` // only what this row asks for
+	Reason   string   `json:"reason,omitempty"`
+}
+
+// planRows yields the heading and then every row.
+func (p *plan) planRows() iter.Seq[Row] {
+	return func(yield func(Row) bool) {
+		if !yield(Row{Class: ClassHeading, Detail: RowDetail{Cells: p.heading}}) {
+			return
+		}
+		for _, row := range p.rows {
+			r := Row{
+				Number: row.number, Class: row.class, ItemKey: heldKey(row),
+				Detail: RowDetail{Line: row.line, Cells: row.cells, Reason: row.reason, Changes: p.changes(row)},
+			}
+			if t := row.target; t != nil {
+				r.Detail.UID, r.Detail.Hostname, r.Detail.Site = t.uid, t.name, t.siteName
+				if !row.class.Held() {
+					r.ItemKey = p.itemKey(t)
+				}
+			}
+			if !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+// changes are what a row asks for, beside what was before.
+func (p *plan) changes(row *inputRow) []Change {
+	changes := make([]Change, 0, len(row.wants))
+	if t := row.target; !p.op.hasSet() && t != nil && p.due(t) {
+		switch p.op.effect {
+		case removes:
+			thing := p.op.thing()
+			if p.op.proxy {
+				thing = "proxy"
+			}
+			changes = append(changes, Change{Field: thing, Delete: true, Unknown: true})
+		case resolves:
+			changes = append(changes, Change{Field: "resolved", Old: "false", New: "true"})
+		}
+		return changes
+	}
+	for _, w := range row.wants {
+		c := Change{Field: p.job.Update.Set[w.setting].Field, New: w.value, Clear: w.clear, Unknown: true}
+		if t := row.target; t != nil {
+			old := t.old[w.setting]
+			c.Old, c.Unknown = old.text, !old.known
+			switch p.op.effect {
+			case creates, starts:
+				c.Unknown = t.settled && c.Unknown // where nothing is, there is nothing to be told
+			case moves:
+				c.Field, c.Old, c.New = "siteName", t.siteName, p.sites.name[w.value]
+			}
+		}
+		changes = append(changes, c)
+	}
+	return changes
+}

@@ -1,0 +1,242 @@
+package jobs
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// target is one object with everything that the rows want of it.
+type target struct {
+	*object
+	rows    []*inputRow
+	changes []want // what differs from the present values
+}
+
+// placeRows finds the sites that the rows name: the one that a variable belongs
+// to becomes the first part of the key, the one that a device moves to the wanted
+// value.
+func (p *plan) placeRows(listed map[string]bool) {
+	if p.op.on != aSiteVariable && p.op.effect != moves {
+		return
+	}
+	for _, row := range p.rows {
+		if row.class != "" {
+			continue
+		}
+		if p.op.effect == moves {
+			w := &row.wants[0]
+			uid, fault := p.sites.find(p.job.Update.Set[0].Field, w.value)
+			if fault != "" {
+				// Not of the class not_found, which a job may skip: it is the device that may be missing.
+				row.class, row.reason = ClassInvalid, fault
+			}
+			w.value = uid
+			continue
+		}
+		field, parts := p.job.Update.Match[0].Field, splitKey(row.key, 2)
+		found := p.sites.all(field, parts[0])
+		uid, fault := p.sites.find(field, parts[0])
+		switch {
+		case len(found) > 1:
+			row.class, row.reason = ClassAmbiguous, fault
+		case fault != "":
+			row.class, row.reason = ClassNotFound, fault
+		case !listed[uid]:
+			row.class, row.reason = ClassInvalid, "the service does not list the variables of the site (it refuses to for on-demand sites)"
+		default:
+			row.key = joinKey([]string{uid, parts[1]})
+		}
+	}
+}
+
+// resolve finds the target of every row that has a key.
+func (p *plan) resolve(wanted map[string][]*object) {
+	of := map[*object]*target{}
+	for _, row := range p.rows {
+		if row.class != "" {
+			continue
+		}
+		found := wanted[row.key]
+		switch {
+		case len(found) == 0 && p.op.effect == creates,
+			len(found) == 0 && p.op.effect == resolves:
+			found = []*object{p.absent(row)}
+			wanted[row.key] = found
+		case len(found) == 0:
+			row.class, row.reason = ClassNotFound, "no "+p.op.thing()+" has "+p.describeKey(row.key)
+			continue
+		case len(found) > 1 && p.op.effect != creates:
+			row.class, row.reason = ClassAmbiguous, p.describeAmbiguity(row.key, found)
+			continue
+		}
+		if reason := p.otherwise(row, found[0]); reason != "" {
+			row.class, row.reason = ClassConflict, reason
+			continue
+		}
+		t := of[found[0]]
+		if t == nil {
+			t = &target{object: found[0]}
+			of[found[0]] = t
+			p.targets = append(p.targets, t)
+		}
+		row.target = t
+		t.rows = append(t.rows, row)
+	}
+}
+
+// absent stands for a target that is not there: a thing that is to be made, or an
+// alert that is not open.
+func (p *plan) absent(row *inputRow) *object {
+	o := &object{old: make([]oldValue, len(p.job.Update.Set))}
+	if p.op.effect == resolves {
+		o.uid, o.settled, o.why = row.key, true, "no open alert has this uid: it is resolved already, or not of this account"
+		return o
+	}
+	for _, w := range row.wants {
+		if p.job.Update.Set[w.setting].Field == "name" {
+			o.name = w.value
+		}
+	}
+	if p.op.on == aSiteVariable {
+		o.site = splitKey(row.key, 2)[0]
+		o.siteName = p.sites.name[o.site]
+	}
+	return o
+}
+
+// otherwise says why a variable that a row would make cannot be taken for the one
+// that is there; "" when it can. What is masked cannot be compared.
+func (p *plan) otherwise(row *inputRow, o *object) string {
+	if p.op.effect != creates || p.op.on == aSite || !o.settled {
+		return ""
+	}
+	for _, w := range row.wants {
+		if old := o.old[w.setting]; old.known && old.text != w.value {
+			return fmt.Sprintf("the variable is there with another %s; the update operation changes it", p.job.Update.Set[w.setting].Field)
+		}
+	}
+	return ""
+}
+
+func (p *plan) describeKey(key string) string {
+	match := p.job.Update.Match
+	parts := splitKey(key, len(match))
+	for i, v := range parts {
+		if p.op.on == aSiteVariable && i == 0 {
+			v = cmp.Or(p.sites.name[v], v)
+			parts[i] = fmt.Sprintf("site %q", clip(v, 60))
+			continue
+		}
+		parts[i] = fmt.Sprintf("%s %q", match[i].Field, clip(v, 60))
+	}
+	return strings.Join(parts, " and ")
+}
+
+func (p *plan) describeAmbiguity(key string, found []*object) string {
+	const show = 5
+	names := make([]string, 0, show)
+	for _, o := range found[:min(len(found), show)] {
+		name := o.uid
+		if p.op.on == aDevice {
+			name += " (" + o.siteName + ")"
+		}
+		names = append(names, name)
+	}
+	if len(found) > show {
+		names = append(names, fmt.Sprintf("and %d more", len(found)-show))
+	}
+	return fmt.Sprintf("%d %ss have %s: %s", len(found), p.op.thing(), p.describeKey(key), strings.Join(names, ", "))
+}
+
+// merge brings the rows of one target together. Rows that fill different fields
+// make one request; rows that disagree are all held back. It uses first, which
+// has a place for each setting of the job.
+func (p *plan) merge(t *target, first []*inputRow) {
+	clear(first)
+	conflict := ""
+	for _, row := range t.rows {
+		for _, w := range row.wants {
+			by := first[w.setting]
+			switch {
+			case by == nil:
+				first[w.setting] = row
+				if !t.has(w) {
+					t.changes = append(t.changes, w)
+				}
+			case by.valueOf(w.setting) != w.value && conflict == "":
+				conflict = fmt.Sprintf("lines %d and %d disagree on %s for %s %s",
+					by.line, row.line, p.job.Update.Set[w.setting].Field, p.op.thing(), cmp.Or(t.uid, strconv.Quote(clip(t.name, 60))))
+			}
+		}
+	}
+	lacks := p.unreadable(t)
+	for _, row := range t.rows {
+		switch row.class, row.reason = p.goodClass(row), t.why; {
+		case conflict != "":
+			row.class, row.reason = ClassConflict, conflict
+		case lacks != "":
+			row.class, row.reason = ClassInvalid, lacks
+		}
+	}
+	if conflict != "" || lacks != "" || !p.due(t) {
+		return
+	}
+	p.writes++
+	for _, w := range t.changes {
+		if w.clear {
+			p.clears++
+		}
+	}
+}
+
+// valueOf is the value that the row wants of a field that it sets.
+func (r *inputRow) valueOf(setting uint16) string {
+	return r.wants[slices.IndexFunc(r.wants, func(w want) bool { return w.setting == setting })].value
+}
+
+// goodClass is the class of a row that is not held back.
+func (p *plan) goodClass(r *inputRow) RowClass {
+	class := ClassUnchanged
+	if !p.op.hasSet() && p.due(r.target) {
+		class = ClassChange
+	}
+	for _, w := range r.wants {
+		switch {
+		case r.target.has(w):
+		case w.clear && p.op.effect == sets:
+			return ClassClear
+		default:
+			class = ClassChange
+		}
+	}
+	return class
+}
+
+// due tells whether a request is to be sent for a target.
+func (p *plan) due(t *target) bool {
+	return !t.settled && (!p.op.hasSet() || len(t.changes) > 0)
+}
+
+// unreadable says which field a request would lose because neither the job nor
+// the account tells its value; "" when none.
+func (p *plan) unreadable(t *target) string {
+	if !p.op.whole || !p.due(t) || p.op.on != aSite {
+		return ""
+	}
+	for _, f := range p.body() {
+		set := slices.ContainsFunc(t.changes, func(w want) bool { return p.job.Update.Set[w.setting].Field == f.Name })
+		switch shown := gjson.GetBytes(t.present, f.Name); {
+		case set || shown.Exists():
+		case !p.op.proxy:
+			return fmt.Sprintf("the account does not tell %s of the site, which the update would blank: set it in the job", f.Name)
+		case f.Name == "password" && text(gjson.GetBytes(t.present, "username")) != "":
+			return "the proxy has a user name, and its password cannot be read: set it in the job"
+		}
+	}
+	return ""
+}

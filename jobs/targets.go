@@ -1,0 +1,167 @@
+package jobs
+
+import (
+	"encoding/json"
+	"iter"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"rmmjob/internal/rmm"
+)
+
+// object is what the plan needs of one target.
+type object struct {
+	uid, name string
+	site      string     // uid of the site that a variable belongs to
+	siteName  string     // of the site that a device or a variable belongs to
+	old       []oldValue // by setting of the job
+	present   []byte     // the fields that the request must keep, as JSON; nil if there are none
+	settled   bool       // there is nothing to do, whatever the rows want
+	why       string     // of a target that is settled, where it does not go without saying
+}
+
+// oldValue is the present value of a field.
+type oldValue struct {
+	text  string
+	known bool // false: the account did not tell it
+}
+
+// has tells whether the object has the wanted value already.
+func (o *object) has(w want) bool {
+	return o.settled || o.old[w.setting].known && o.old[w.setting].text == w.value
+}
+
+// sources is what a plan is made from beside the rows of the input.
+type sources struct {
+	targets  iter.Seq2[Element, error]
+	sites    *siteIndex                 // for rows that name a site
+	listed   map[string]bool            // sites whose variables could be listed
+	settings map[string]json.RawMessage // of sites, by uid
+}
+
+// collect fills wanted with the objects that have a wanted key. No wanted key has
+// a blank part, so a device without a name is never met by anything.
+func collect(spec *UpdateSpec, src sources, wanted map[string][]*object) error {
+	op := operationOf(spec.Operation.Name)
+	about := subjects[op.on]
+	fields := make([]string, len(spec.Match), len(spec.Match)+1)
+	for i, m := range spec.Match {
+		fields[i] = m.Field
+	}
+	if op.effect == creates {
+		fields = append(fields, "name")
+	}
+	parts := make([]string, len(fields))
+	for el, err := range src.targets {
+		if err != nil {
+			return err
+		}
+		for i, field := range fields {
+			if op.on == aSiteVariable && i == 0 {
+				parts[i] = el.Path["siteUid"]
+				continue
+			}
+			parts[i] = op.keyText(field, keyOf(field, el.JSON))
+		}
+		key := joinKey(parts)
+		found, ok := wanted[key]
+		uid := keyOf(about.uid, el.JSON)
+		if !ok || uid == "" {
+			continue
+		}
+		o := &object{uid: uid, name: keyOf(about.name, el.JSON), siteName: keyOf(about.site, el.JSON)}
+		if op.on == aSiteVariable {
+			o.site = el.Path["siteUid"]
+			o.siteName = src.sites.name[o.site]
+		}
+		fill(o, op, spec.Set, el.JSON, src.settings[uid])
+		wanted[key] = append(found, o)
+	}
+	return nil
+}
+
+// fill takes the present values of an object from its element, and those of a
+// proxy from the settings of its site.
+func fill(o *object, op operation, set []Setting, element, settings json.RawMessage) {
+	switch {
+	case op.proxy:
+		proxy := gjson.GetBytes(settings, "proxySettings")
+		o.settled = op.effect == removes && proxy.Type == gjson.Null && proxy.Exists()
+		if o.settled {
+			o.why = "the site has no proxy"
+		}
+		element = json.RawMessage(proxy.Raw)
+		if proxy.Type != gjson.JSON {
+			element = json.RawMessage("{}")
+		}
+	case op.effect == creates:
+		o.settled = true
+	}
+	o.old = oldValues(op, set, element)
+	if op.whole {
+		o.present = keep(op, element)
+	}
+}
+
+// keep is the fields of an element that a request must repeat so that they are
+// not lost. A field that nobody can read is not among them.
+func keep(op operation, element json.RawMessage) []byte {
+	b := []byte{'{'}
+	known, _ := rmm.Lookup(op.name)
+	for _, f := range known.Body {
+		v := gjson.GetBytes(element, f.Name)
+		if !v.Exists() || hidden(f.Name, element) {
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(strconv.AppendQuote(b, f.Name), ':')
+		b = append(b, v.Raw...)
+	}
+	return append(b, '}')
+}
+
+// hidden tells whether the service shows something else than the value of a
+// field: a password is never shown, nor the value of a masked variable.
+func hidden(field string, element json.RawMessage) bool {
+	return field == "password" || field == "value" && gjson.GetBytes(element, "masked").Bool()
+}
+
+// oldValues are the present values of the fields that the job sets. They are
+// copied: a text that is cut out of an answer would hold all of it in memory.
+func oldValues(op operation, set []Setting, element json.RawMessage) []oldValue {
+	old := make([]oldValue, len(set))
+	if op.effect == starts {
+		return old // nothing is there before
+	}
+	from := gjson.ParseBytes(element)
+	if op.name == updatable[0].name {
+		from = from.Get("udf")
+	}
+	for i, s := range set {
+		field := s.Field
+		if op.effect == moves {
+			field = "siteUid"
+		}
+		v := from.Get(field)
+		old[i] = oldValue{text: strings.Clone(text(v)), known: v.Exists() && !hidden(field, element)}
+		switch {
+		case !old[i].known:
+			old[i].text = ""
+		case v.IsBool():
+			old[i].text = strconv.FormatBool(v.Bool())
+		case s.Field == warrantyDate && old[i].text != "":
+			// A time of day may follow; anything else is no day that could be compared or restored.
+			day, err := time.Parse(time.DateOnly, old[i].text[:min(len(old[i].text), len(time.DateOnly))])
+			old[i] = oldValue{text: day.Format(time.DateOnly), known: err == nil}
+			if err != nil {
+				old[i].text = ""
+			}
+		}
+	}
+	return old
+}
