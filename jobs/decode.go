@@ -28,6 +28,9 @@ func (d *decoder) job(root *yaml.Node) *Job {
 	if root.Kind != yaml.MappingNode {
 		return j
 	}
+	if guard := child(root, "guard"); guard != nil {
+		d.guardFits(valueOf(root, "guard"), j)
+	}
 	export, update := child(root, "export"), child(root, "update")
 	for _, name := range []string{"guard", "results", "confirm"} {
 		if key := child(root, name); key != nil && export != nil && update == nil && len(d.faults) == 0 {
@@ -41,6 +44,16 @@ func (d *decoder) job(root *yaml.Node) *Job {
 		d.fault(root, "add the key export or the key update", "the job does nothing")
 	}
 	return j
+}
+
+// valueOf finds the value of a key of a mapping, or nil.
+func valueOf(n *yaml.Node, name string) *yaml.Node {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == name {
+			return n.Content[i+1]
+		}
+	}
+	return nil
 }
 
 // child finds the key of a mapping, or nil.

@@ -30,6 +30,8 @@ func (p *plan) guard() error {
 		return refuse("max_not_found", "%d of %d rows have no %s, max_not_found is %s", missing, rows, p.op.thing(), g.MaxNotFound)
 	case !maxRejected.Allows(held, rows):
 		return refuse("max_rejected", "%d of %d rows cannot be applied, max_rejected is %s", held, rows, maxRejected)
+	case !g.MaxPercent.Allows(p.writes, p.fleet):
+		return refuse("max_percent", "the plan changes %d of %d %ss (%.1f%%), max_percent is %s", p.writes, p.fleet, p.op.thing(), 100*float64(p.writes)/float64(p.fleet), g.MaxPercent)
 	case !g.MaxChanges.Allows(p.writes, rows):
 		return refuse("max_changes", "the plan changes %d %ss, max_changes is %s", p.writes, p.op.thing(), g.MaxChanges)
 	case !maxClears.Allows(p.clears, rows):

@@ -105,6 +105,9 @@ type Guard struct {
 	MaxErrors   Limit // items that failed
 	MaxNotFound Limit // rows without an object
 	MaxRejected Limit // rows held back for any fault of their own
+	MaxPercent  Limit // share of the fleet to be changed: of the targets that the account has
+
+	Protected []Selector // what must not be touched; rows that would are held back
 }
 
 // Limit is a number or a share of a total. The zero Limit is unset: the default of the place where it is used applies.

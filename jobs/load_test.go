@@ -41,8 +41,8 @@ const (
 
 func TestParseFaults(t *testing.T) {
 	const writes = "available: device-udf-set, device-warranty-create, device-move, device-job-create, site-create, site-update, site-proxy-create, " +
-		"site-proxy-delete, site-variable-create, site-variable-update, site-variable-delete, account-variable-create, " +
-		"account-variable-update, account-variable-delete, alert-resolve, alert-mute, alert-unmute"
+		"site-proxy-delete, site-variable-create, site-variable-update, site-variable-delete, site-variable-set, account-variable-create, " +
+		"account-variable-update, account-variable-delete, account-variable-set, alert-resolve, alert-mute, alert-unmute"
 	const lists = "lists: devices, sites, users, variables, components, dnet-site-mappings, alerts-open, alerts-resolved, site-devices, site-network-interfaces, site-variables, site-filters, site-alerts-open, site-alerts-resolved, device-alerts-open, device-alerts-resolved, device-software, default-filters, custom-filters, activity-logs"
 	tests := []struct {
 		name, job string
@@ -204,17 +204,17 @@ func TestParseFaults(t *testing.T) {
 			`7:10: empty must be keep or clear, not "clean" (did you mean "clear"?)`,
 			`8:17: on_not_found must be fail or skip, not "stop" (known here: fail, skip)`,
 			`9:17: on_row_fault must be hold or stop, not "Hold" (did you mean "hold"?)`,
-			`10:3: "protected" is not available in this version of rmmjob`,
+			`10:3: unknown key "protected" in update (known here: operation, rows, match, set, empty, on_not_found, on_row_fault)`,
 		}},
 
 		// Guard and throttle.
-		{"guard", devices + "guard: {max_changes: -1, max_clears: 1.5, max_errors: 101%, max_not_found: two, max_rejected: '7', max_percent: 1}\n", []string{
+		{"guard", devices + "guard: {max_changes: -1, max_clears: 1.5, max_errors: 101%, max_not_found: two, max_rejected: '7', max_share: 1}\n", []string{
 			`3:22: max_changes must be a whole number or a percentage such as '2%', not the text "-1"`,
 			`3:38: max_clears must be a whole number or a percentage such as '2%', not the text "1.5"`,
 			`3:55: max_errors must be a whole number or a percentage such as '2%', not the text "101%"`,
 			`3:76: max_not_found must be a whole number or a percentage such as '2%', not the text "two"`,
 			`3:95: max_rejected must be a whole number or a percentage such as '2%', not the text "7"`,
-			`3:100: unknown key "max_percent" in guard (known here: max_changes, max_clears, max_errors, max_not_found, max_rejected)`,
+			`3:100: unknown key "max_share" in guard (known here: max_changes, max_clears, max_errors, max_not_found, max_rejected, max_percent, protected)`,
 		}},
 		{"throttle", devices + "throttle: {profil: medium, base: medium, onset: half, legacy: of}\n", []string{
 			`3:12: unknown key "profil" in throttle (did you mean "profile"?)`,
@@ -364,7 +364,7 @@ func TestParseDefaults(t *testing.T) {
 	if u := j.Update; u.Empty != "keep" || u.OnNotFound != "fail" || u.OnRowFault != "hold" {
 		t.Errorf("update %+v", u)
 	}
-	if (j.Guard != Guard{}) || j.Workers != 0 || j.Timeout != 0 || j.Throttle.Custom != nil {
+	if !reflect.DeepEqual(j.Guard, Guard{}) || j.Workers != 0 || j.Timeout != 0 || j.Throttle.Custom != nil {
 		t.Errorf("settings %+v", j)
 	}
 }

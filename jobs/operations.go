@@ -43,6 +43,7 @@ type effect int
 const (
 	sets     effect = iota // gives fields of the target a value
 	creates                // makes the target, unless one of that name is there
+	ensures                // gives the target a value, and makes it where there is none of that name
 	removes                // takes the target away
 	moves                  // gives a device another site
 	starts                 // does something new each time
@@ -77,9 +78,11 @@ var updatable = []operation{
 	{name: "site-variable-create", on: aSiteVariable, effect: creates, need: []string{"name", "value"}},
 	{name: "site-variable-update", on: aSiteVariable, whole: true, need: []string{"value"}},
 	{name: "site-variable-delete", on: aSiteVariable, effect: removes, confirm: "it deletes variables of sites"},
+	{name: "site-variable-set", on: aSiteVariable, effect: ensures, whole: true, need: []string{"value"}},
 	{name: "account-variable-create", on: anAccountVariable, effect: creates, need: []string{"name", "value"}},
 	{name: "account-variable-update", on: anAccountVariable, whole: true, need: []string{"value"}},
 	{name: "account-variable-delete", on: anAccountVariable, effect: removes, confirm: "it deletes variables of the account"},
+	{name: "account-variable-set", on: anAccountVariable, effect: ensures, whole: true, need: []string{"value"}},
 	{name: "alert-resolve", on: anAlert, effect: resolves},
 	{name: "alert-mute", on: anAlert, effect: mutes, warning: "alert-mute is answered by the service but has had no effect since 8.9.0"},
 	{name: "alert-unmute", on: anAlert, effect: mutes, warning: "alert-unmute is answered by the service but has had no effect since 8.9.0"},
@@ -94,6 +97,25 @@ var notForJobs = map[string]string{
 func operationOf(name string) operation {
 	i := slices.IndexFunc(updatable, func(op operation) bool { return op.name == name })
 	return updatable[max(i, 0)]
+}
+
+// request is the operation of the API that is sent for a target: the one of the same
+// name, but for what is set by name, which is made where it is not there yet.
+func (op operation) request(there bool) string {
+	base, ok := strings.CutSuffix(op.name, "-set")
+	switch {
+	case !ok || op.effect != ensures:
+		return op.name
+	case there:
+		return base + "-update"
+	}
+	return base + "-create"
+}
+
+// described is the operation of the API that has all fields that a job may set.
+func (op operation) described() rmm.Operation {
+	known, _ := rmm.Lookup(op.request(false))
+	return known
 }
 
 // Confirmation says why the operation needs a person's agreement before anything
@@ -135,6 +157,11 @@ func (op operation) matchFields() []string {
 // can be read.
 func (op operation) ofSites() bool { return op.on == aSiteVariable || op.proxy }
 
+// ofFleet tells whether the targets are a share of all that the account has.
+func (op operation) ofFleet() bool {
+	return (op.on == aDevice || op.on == aSite || op.on == anAlert) && op.effect != creates
+}
+
 // variableOfJob begins the names of settings that are variables of a quick job.
 const variableOfJob = "variables."
 
@@ -147,12 +174,13 @@ func (op operation) fields() []string {
 		return []string{"jobName", "componentUid", "variables"}
 	case op.effect == sets && op.name == updatable[0].name:
 		return nil
+	case op.effect == ensures:
+		return []string{"value", "masked"} // the name is the key
 	case op.effect == sets && (op.on == aSiteVariable || op.on == anAccountVariable):
 		return []string{"value"} // the name is the key
 	}
 	var names []string
-	known, _ := rmm.Lookup(op.name)
-	for _, f := range known.Body {
+	for _, f := range op.described().Body {
 		if f.Type != rmm.TypeObject {
 			names = append(names, f.Name)
 		}
@@ -194,7 +222,7 @@ func (op operation) field(name string) rmm.Field {
 	if op.name == updatable[0].name {
 		return rmm.Field{Name: name, Type: rmm.TypeString} // three hundred are not worth a search
 	}
-	known, _ := rmm.Lookup(op.name)
+	known := op.described()
 	if i := slices.IndexFunc(known.Body, func(f rmm.Field) bool { return f.Name == name }); i >= 0 {
 		return known.Body[i]
 	}

@@ -88,6 +88,22 @@ func TestOperationPlans(t *testing.T) {
 			[]string{"account-variable-create", "variables"},
 		},
 		{
+			"variables by name", "  operation: site-variable-set\n  rows: CSV\n  match: {name: '{n}', siteName: '{s}'}\n  set: {value: '{v}', masked: '{m}'}\n",
+			"s,n,v,m\nSite 1,A,1,\nSite 1,A,1,false\nSite 1,Key,new,\nSite 1,B,x,true\nSite 2,A,y,\nSite 2,A,y,\nSite 2,C,,\nSite 1,Key,(clear),true\nSite 5,Z,1,\n",
+			[]string{
+				"2 unchanged", "3 unchanged", "4 conflict: lines 4 and 9 disagree on value for variable 2", "5 change", "6 change", "7 change",
+				"8 invalid: the variable is not there, and its value is blank: (clear) makes it an empty one",
+				"9 conflict: lines 4 and 9 disagree on value for variable 2", `10 ambiguous: 2 sites have name "site 5"; siteUid tells them apart`,
+			},
+			[]string{"site-variable-create s1", "site-variable-create s2", "sites", "sites", "site-variables s1", "site-variables s2"},
+		},
+		{
+			"account variables by name", "  operation: account-variable-set\n  rows: CSV\n  match: {name: '{n}'}\n  set: {value: '{v}', masked: '{m}'}\n",
+			"n,v,m\nA,1,\nKey,whatever,true\na,2,\nA,1,true\n",
+			[]string{"2 unchanged", "3 change", "4 change", "5 conflict: masked can only be chosen when the variable is made, and this one is there already"},
+			[]string{"account-variable-create", "account-variable-update 2", "variables"},
+		},
+		{
 			"proxies", "  operation: site-proxy-create\n  rows: CSV\n  match: {name: '{s}'}\n  set: {host: '{h}', type: '{t}'}\n",
 			"s,h,t\nSite 1,p,HTTP\nSite 2,q,socks5\nSite 4,q,ftp\n",
 			[]string{"2 unchanged", "3 change", `4 invalid: type: "ftp" is not http, socks4 or socks5`},
@@ -161,11 +177,11 @@ func TestOperationsOfTheTable(t *testing.T) {
 		"device-move", "device-job-create", "site-proxy-create", "site-proxy-delete", "site-variable-delete", "account-variable-delete",
 	}
 	for _, op := range updatable {
-		known, ok := rmm.Lookup(op.name)
-		if !ok || !known.IsWrite() {
+		known, ok := rmm.Lookup(op.request(false))
+		if there, also := rmm.Lookup(op.request(true)); !ok || !also || !known.IsWrite() || !there.IsWrite() {
 			t.Errorf("%s is no write of the API", op.name)
 		}
-		u := &UpdateSpec{Operation: known}
+		u := &UpdateSpec{Operation: rmm.Operation{Name: op.name}}
 		if got := u.Confirmation() != ""; got != slices.Contains(agree, op.name) {
 			t.Errorf("%s: confirmation %v", op.name, got)
 		}
@@ -173,7 +189,7 @@ func TestOperationsOfTheTable(t *testing.T) {
 			t.Errorf("%s has no fields", op.name)
 		}
 		// Whatever is looked up must leave something to be seen.
-		if known.Class == rmm.ClassVerify && op.effect != creates && op.effect != removes && op.effect != resolves {
+		if known.Class == rmm.ClassVerify && op.effect != creates && op.effect != ensures && op.effect != removes && op.effect != resolves {
 			t.Errorf("%s cannot be looked up", op.name)
 		}
 	}
@@ -248,7 +264,7 @@ func FuzzOperations(f *testing.F) {
 			if row.class == "" {
 				wanted[row.key] = nil
 			}
-			if err := collect(job.Update, src, wanted); err != nil {
+			if _, err := collect(job, src, wanted); err != nil {
 				t.Fatal(err)
 			}
 			p.resolve(wanted)

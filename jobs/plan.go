@@ -17,18 +17,19 @@ const (
 	ClassAmbiguous RowClass = "ambiguous" // several targets have the key
 	ClassConflict  RowClass = "conflict"  // another row wants something else for the target
 	ClassInvalid   RowClass = "invalid"   // the row itself is wrong: empty key, impossible value
+	ClassProtected RowClass = "protected" // the guard of the job keeps the target
 	ClassHeading   RowClass = "heading"   // row 0: the heading of the input
 )
 
 // RowClasses lists the classes of rows in the order in which they are shown.
 func RowClasses() []RowClass {
-	return []RowClass{ClassChange, ClassClear, ClassUnchanged, ClassNotFound, ClassAmbiguous, ClassConflict, ClassInvalid}
+	return []RowClass{ClassChange, ClassClear, ClassUnchanged, ClassNotFound, ClassAmbiguous, ClassConflict, ClassInvalid, ClassProtected}
 }
 
 // Held tells whether rows of the class are held back.
 func (c RowClass) Held() bool {
 	switch c {
-	case ClassNotFound, ClassAmbiguous, ClassConflict, ClassInvalid:
+	case ClassNotFound, ClassAmbiguous, ClassConflict, ClassInvalid, ClassProtected:
 		return true
 	}
 	return false
@@ -63,6 +64,7 @@ type plan struct {
 	rows    []*inputRow
 	targets []*target // in the order of their first row
 	counts  map[RowClass]int
+	fleet   int // targets that the account has
 	writes  int // targets that must be written
 	clears  int // fields that are emptied
 }
@@ -118,7 +120,7 @@ func (u *UpdateWork) makePlan(ctx context.Context, a Answers, src sources) (*pla
 			wanted[row.key] = nil
 		}
 	}
-	if err := collect(job.Update, src, wanted); err != nil {
+	if p.fleet, err = collect(job, src, wanted); err != nil {
 		return nil, err
 	}
 	p.resolve(wanted)

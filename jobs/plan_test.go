@@ -782,7 +782,7 @@ func FuzzPlanRow(f *testing.F) {
 				wanted[row.key] = nil
 			}
 			one := func(yield func(Element, error) bool) { yield(Element{JSON: json.RawMessage(element)}, nil) }
-			if err := collect(spec, sources{targets: one}, wanted); err != nil {
+			if _, err := collect(p.job, sources{targets: one}, wanted); err != nil {
 				t.Fatal(err)
 			}
 			p.resolve(wanted)

@@ -24,6 +24,7 @@ type RowDetail struct {
 	Site     string   `json:"site,omitempty"`
 	Changes  []Change `json:"changes,omitempty"` // only what this row asks for
 	Reason   string   `json:"reason,omitempty"`
+	Request  string   `json:"request,omitempty"` // operation that is sent where the job's own does not tell
 }
 
 // planRows yields the heading and then every row.
@@ -41,6 +42,9 @@ func (p *plan) planRows() iter.Seq[Row] {
 				r.Detail.UID, r.Detail.Hostname, r.Detail.Site = t.uid, t.name, t.siteName
 				if !row.class.Held() {
 					r.ItemKey = p.itemKey(t)
+				}
+				if p.op.effect == ensures && p.due(t) && !row.class.Held() {
+					r.Detail.Request = p.op.request(t.uid != "")
 				}
 			}
 			if !yield(r) {
@@ -74,6 +78,8 @@ func (p *plan) changes(row *inputRow) []Change {
 			switch p.op.effect {
 			case creates, starts:
 				c.Unknown = t.settled && c.Unknown // where nothing is, there is nothing to be told
+			case ensures:
+				c.Unknown = t.uid != "" && c.Unknown
 			case moves:
 				c.Field, c.Old, c.New = "siteName", t.siteName, p.sites.name[w.value]
 			}

@@ -17,7 +17,7 @@ import (
 
 // body is the fields of the operation's body.
 func (p *plan) body() []rmm.Field {
-	known, _ := rmm.Lookup(p.op.name)
+	known, _ := rmm.Lookup(p.op.request(true))
 	return known.Body
 }
 
@@ -53,7 +53,7 @@ func (p *plan) itemKey(t *target) string {
 	if t.site != "" {
 		key += t.site + "/"
 	}
-	if p.op.effect == creates {
+	if p.op.effect == creates || p.op.effect == ensures {
 		return key + url.PathEscape(p.op.keyText("name", t.name))
 	}
 	return key + t.uid
@@ -64,11 +64,13 @@ func (p *plan) write(t *target) Item {
 	if !p.due(t) {
 		return Item{Key: p.itemKey(t), Birth: Unchanged, Reason: t.why}
 	}
-	req := rmm.Request{Op: p.job.Update.Operation.Name, Path: p.path(t)}
+	req := rmm.Request{Op: p.op.request(t.uid != ""), Path: p.path(t)}
 	slices.SortFunc(t.changes, func(a, b want) int { return cmp.Compare(a.setting, b.setting) })
 	switch {
 	case p.op.effect == starts:
 		req.Body = p.jobBody(t)
+	case p.op.effect == ensures && t.uid == "":
+		req.Body = append(append([]byte(`{"name":`), quoted(t.name)...), append([]byte{','}, p.writeBody(t.changes)[1:]...)...)
 	case p.op.whole:
 		req.Body = p.wholeBody(t)
 	case p.op.hasSet() && p.op.effect != moves:
@@ -95,7 +97,7 @@ func (p *plan) path(t *target) map[string]string {
 	case anAlert:
 		path["alertUid"] = t.uid
 	}
-	if p.op.effect == creates {
+	if p.op.effect == creates || p.op.effect == ensures && t.uid == "" {
 		delete(path, "variableId")
 		if p.op.on == aSite {
 			delete(path, "siteUid")

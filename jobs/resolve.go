@@ -36,6 +36,9 @@ func (p *plan) placeRows(listed map[string]bool) {
 				row.class, row.reason = ClassInvalid, fault
 			}
 			w.value = uid
+			if why := p.job.Guard.protects(siteTraits(p.sites.name[uid], uid)); why != "" && fault == "" {
+				row.class, row.reason = ClassProtected, "the site to move to is "+why
+			}
 			continue
 		}
 		field, parts := p.job.Update.Match[0].Field, splitKey(row.key, 2)
@@ -63,7 +66,10 @@ func (p *plan) resolve(wanted map[string][]*object) {
 		}
 		found := wanted[row.key]
 		switch {
-		case len(found) == 0 && p.op.effect == creates,
+		case len(found) == 0 && p.op.effect == ensures && !p.gives(row, "value"):
+			row.class, row.reason = ClassInvalid, "the variable is not there, and its value is blank: "+ClearWord+" makes it an empty one"
+			continue
+		case len(found) == 0 && (p.op.effect == creates || p.op.effect == ensures),
 			len(found) == 0 && p.op.effect == resolves:
 			found = []*object{p.absent(row)}
 			wanted[row.key] = found
@@ -89,6 +95,11 @@ func (p *plan) resolve(wanted map[string][]*object) {
 	}
 }
 
+// gives tells whether a row has a value for a field, if only an empty one.
+func (p *plan) gives(row *inputRow, field string) bool {
+	return slices.ContainsFunc(row.wants, func(w want) bool { return p.job.Update.Set[w.setting].Field == field })
+}
+
 // absent stands for a target that is not there: a thing that is to be made, or an
 // alert that is not open.
 func (p *plan) absent(row *inputRow) *object {
@@ -102,9 +113,16 @@ func (p *plan) absent(row *inputRow) *object {
 			o.name = w.value
 		}
 	}
+	if p.op.effect == ensures {
+		parts := splitKey(row.key, 2)
+		o.name = parts[len(parts)-1]
+	}
 	if p.op.on == aSiteVariable {
 		o.site = splitKey(row.key, 2)[0]
 		o.siteName = p.sites.name[o.site]
+	}
+	if p.op.on == aSite || p.op.on == aSiteVariable {
+		o.protected = p.job.Guard.protects(o.traits(p.op.on, nil))
 	}
 	return o
 }
@@ -112,6 +130,13 @@ func (p *plan) absent(row *inputRow) *object {
 // otherwise says why a variable that a row would make cannot be taken for the one
 // that is there; "" when it can. What is masked cannot be compared.
 func (p *plan) otherwise(row *inputRow, o *object) string {
+	if p.op.effect == ensures && o.uid != "" {
+		for _, w := range row.wants {
+			if old := o.old[w.setting]; p.job.Update.Set[w.setting].Field == "masked" && old.text != w.value {
+				return "masked can only be chosen when the variable is made, and this one is there already"
+			}
+		}
+	}
 	if p.op.effect != creates || p.op.on == aSite || !o.settled {
 		return ""
 	}
@@ -181,14 +206,16 @@ func (p *plan) merge(t *target, first []*inputRow) {
 			row.class, row.reason = ClassConflict, conflict
 		case lacks != "":
 			row.class, row.reason = ClassInvalid, lacks
+		case t.protected != "" && p.due(t):
+			row.class, row.reason = ClassProtected, t.protected
 		}
 	}
-	if conflict != "" || lacks != "" || !p.due(t) {
+	if conflict != "" || lacks != "" || t.protected != "" || !p.due(t) {
 		return
 	}
 	p.writes++
 	for _, w := range t.changes {
-		if w.clear {
+		if p.empties(t, w) {
 			p.clears++
 		}
 	}
@@ -208,13 +235,18 @@ func (p *plan) goodClass(r *inputRow) RowClass {
 	for _, w := range r.wants {
 		switch {
 		case r.target.has(w):
-		case w.clear && p.op.effect == sets:
+		case p.empties(r.target, w):
 			return ClassClear
 		default:
 			class = ClassChange
 		}
 	}
 	return class
+}
+
+// empties tells whether a change takes a value away that is there.
+func (p *plan) empties(t *target, w want) bool {
+	return w.clear && (p.op.effect == sets || p.op.effect == ensures && t.uid != "")
 }
 
 // due tells whether a request is to be sent for a target.

@@ -19,6 +19,7 @@ type object struct {
 	siteName  string     // of the site that a device or a variable belongs to
 	old       []oldValue // by setting of the job
 	present   []byte     // the fields that the request must keep, as JSON; nil if there are none
+	protected string     // by which selector of the guard; "" if by none
 	settled   bool       // there is nothing to do, whatever the rows want
 	why       string     // of a target that is settled, where it does not go without saying
 }
@@ -42,9 +43,11 @@ type sources struct {
 	settings map[string]json.RawMessage // of sites, by uid
 }
 
-// collect fills wanted with the objects that have a wanted key. No wanted key has
-// a blank part, so a device without a name is never met by anything.
-func collect(spec *UpdateSpec, src sources, wanted map[string][]*object) error {
+// collect fills wanted with the objects that have a wanted key, and counts all
+// objects. No wanted key has a blank part, so a device without a name is never met
+// by anything.
+func collect(job *Job, src sources, wanted map[string][]*object) (seen int, err error) {
+	spec := job.Update
 	op := operationOf(spec.Operation.Name)
 	about := subjects[op.on]
 	fields := make([]string, len(spec.Match), len(spec.Match)+1)
@@ -57,8 +60,9 @@ func collect(spec *UpdateSpec, src sources, wanted map[string][]*object) error {
 	parts := make([]string, len(fields))
 	for el, err := range src.targets {
 		if err != nil {
-			return err
+			return seen, err
 		}
+		seen++
 		for i, field := range fields {
 			if op.on == aSiteVariable && i == 0 {
 				parts[i] = el.Path["siteUid"]
@@ -78,9 +82,21 @@ func collect(spec *UpdateSpec, src sources, wanted map[string][]*object) error {
 			o.siteName = src.sites.name[o.site]
 		}
 		fill(o, op, spec.Set, el.JSON, src.settings[uid])
+		o.protected = job.Guard.protects(o.traits(op.on, el.JSON))
 		wanted[key] = append(found, o)
 	}
-	return nil
+	return seen, nil
+}
+
+// traits are what the selectors of a guard are compared with.
+func (o *object) traits(on subject, element json.RawMessage) traits {
+	switch on {
+	case aSite:
+		return siteTraits(o.name, o.uid)
+	case aSiteVariable, anAccountVariable:
+		return siteTraits(o.siteName, o.site)
+	}
+	return deviceTraits(on, element)
 }
 
 // fill takes the present values of an object from its element, and those of a
@@ -110,7 +126,7 @@ func fill(o *object, op operation, set []Setting, element, settings json.RawMess
 // not lost. A field that nobody can read is not among them.
 func keep(op operation, element json.RawMessage) []byte {
 	b := []byte{'{'}
-	known, _ := rmm.Lookup(op.name)
+	known, _ := rmm.Lookup(op.request(true))
 	for _, f := range known.Body {
 		v := gjson.GetBytes(element, f.Name)
 		if !v.Exists() || hidden(f.Name, element) {

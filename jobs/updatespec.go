@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"rmmjob/internal/rmm"
+	"rmmjob/internal/spell"
 )
 
 // update reads what to write.
@@ -23,7 +25,6 @@ func (d *decoder) update(n *yaml.Node) *UpdateSpec {
 		{"empty", false, d.choice(&u.Empty, "empty", "keep", "clear")},
 		{"on_not_found", false, d.choice(&u.OnNotFound, "on_not_found", "fail", "skip")},
 		{"on_row_fault", false, d.choice(&u.OnRowFault, "on_row_fault", "hold", "stop")},
-		{"protected", false, nil},
 	})
 	if u.Operation.Name == "" || n.Kind != yaml.MappingNode {
 		return u
@@ -68,6 +69,10 @@ func (d *decoder) operation(n *yaml.Node) rmm.Operation {
 		writes = append(writes, w.name)
 	}
 	op, known := rmm.Lookup(name)
+	if own := operationOf(name); own.name == name && own.effect == ensures {
+		// Made of two operations of the API. A create whose answer is lost is looked up.
+		return rmm.Operation{Name: name, Class: rmm.ClassVerify, Summary: "set " + own.thing() + "s by name"}
+	}
 	switch {
 	case known && slices.Contains(writes, name):
 		return op
@@ -79,7 +84,7 @@ func (d *decoder) operation(n *yaml.Node) rmm.Operation {
 		d.fault(n, "available: "+strings.Join(writes, ", "), "%q only reads", name)
 	default:
 		hint := "available: " + strings.Join(writes, ", ")
-		if near := rmm.Suggest(name); near != "" {
+		if near := cmp.Or(spell.Nearest(name, writes), rmm.Suggest(name)); near != "" {
 			hint = "did you mean " + strconv.Quote(near) + "?"
 		}
 		d.fault(n, hint, "there is no operation %q", clip(name, 40))
@@ -339,5 +344,12 @@ func (d *decoder) guard(n *yaml.Node, g *Guard) {
 		{"max_errors", false, d.limit(&g.MaxErrors, "max_errors")},
 		{"max_not_found", false, d.limit(&g.MaxNotFound, "max_not_found")},
 		{"max_rejected", false, d.limit(&g.MaxRejected, "max_rejected")},
+		{"max_percent", false, func(n *yaml.Node) {
+			d.limit(&g.MaxPercent, "max_percent")(n)
+			if g.MaxPercent.Percent = true; g.MaxPercent.Value > 100 {
+				d.fault(n, "", "max_percent is a percentage from 0 to 100, not %s", n.Value)
+			}
+		}},
+		{"protected", false, func(n *yaml.Node) { g.Protected = d.protected(n) }},
 	})
 }

@@ -137,7 +137,7 @@ func (s *session) toStdout() bool {
 
 // planCounts are the rows of a plan by class.
 func planCounts(rows map[string]int) map[string]int {
-	out := map[string]int{"rows": 0, "protected": 0}
+	out := map[string]int{"rows": 0}
 	for _, class := range jobs.RowClasses() {
 		out[string(class)] = rows[string(class)]
 		out["rows"] += rows[string(class)]
