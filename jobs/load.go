@@ -30,6 +30,7 @@ type Job struct {
 	Name     string // from the file; the file's name without its ending if it gives none
 	Account  string // profile in the configuration; empty for the only one
 	Hash     string // SHA-256 of the file's bytes in hex
+	Source   []byte // the file's bytes
 	Export   *ExportSpec
 	Update   *UpdateSpec
 	Guard    Guard
@@ -232,7 +233,7 @@ func Parse(data []byte, path string) (*Job, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(data)
-	job.Path, job.Hash = abs, hex.EncodeToString(sum[:])
+	job.Path, job.Hash, job.Source = abs, hex.EncodeToString(sum[:]), data
 	if job.Name == "" {
 		base := filepath.Base(abs)
 		job.Name = cmp.Or(strings.TrimSuffix(base, filepath.Ext(base)), base)

@@ -44,12 +44,16 @@ func (e *ExportSpec) OutputSpec(t Target) output.Spec {
 	return spec
 }
 
-// fits checks whether each output can hold the columns.
+// fits checks whether each output can hold the columns, and whether there is a file for the manifest.
 func (d *decoder) fits(e *ExportSpec) {
 	for _, t := range e.To {
 		if err := e.OutputSpec(t).Validate(t.Format); err != nil {
 			d.faultAt(t.Pos.Line, t.Pos.Column, "", "%s", err)
 		}
+	}
+	isFile := func(t Target) bool { return t.Path != "-" }
+	if m := e.Manifest; (m.Beside || m.Path != "") && len(e.To) > 0 && !slices.ContainsFunc(e.To, isFile) {
+		d.faultAt(m.Pos.Line, m.Pos.Column, "remove it", "a manifest is about files, and the only output is standard output")
 	}
 }
 

@@ -377,6 +377,9 @@ func (r *run) guard(res result) {
 // may pass: a list with a hole is of no use, and what is read already is kept
 // for the next try. Other failures are for the work to judge.
 func (r *run) unread(res result) {
+	if r.KeepGoing {
+		return
+	}
 	v := res.verdict
 	err := fmt.Errorf("%s cannot be read: %s", res.op, v.reason)
 	switch v.class {

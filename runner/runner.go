@@ -48,6 +48,9 @@ type Config struct {
 	Abort context.Context
 	// Observe, if set, is called after every change, from one goroutine at a time.
 	Observe func(Progress)
+	// KeepGoing reads on after a page that could not be read, and leaves it to the
+	// work to judge what there is at the end.
+	KeepGoing bool
 	// MaxErrors, if set, gives the number of failed writes that the run may have,
 	// from the number of writes that it plans. One more stops it.
 	MaxErrors func(writes int) int

@@ -18,26 +18,30 @@ const sortBudget = 8 << 20
 // projection makes the files of an export from the stored answers of its run.
 type projection struct {
 	*app
-	st    *state
-	rec   checkpoint.Run
-	job   *jobs.Job
-	paths []string // of the outputs, expanded
-	gaps  []string // what is missing; nil if the run is complete
+	st       *state
+	rec      checkpoint.Run
+	job      *jobs.Job
+	paths    []string // of the outputs, expanded
+	manifest string   // of the one manifest for all of them, expanded; "" for none
+	gaps     []string // what is missing; nil if the run is complete
+	temp     string   // what the names of temporary files have as the run
 }
 
 // project makes the projection of this run.
-func (s *session) project(gaps []string) *projection {
-	return &projection{app: s.app, st: s.st, rec: s.rec, job: s.job, paths: s.about.Targets, gaps: gaps}
+func (s *session) project() *projection {
+	return &projection{
+		app: s.app, st: s.st, rec: s.rec, job: s.job, paths: s.about.Targets, manifest: s.about.Manifest, temp: s.rec.ID,
+	}
 }
 
 // publish makes all files whole under temporary names before the first gets its
-// own, and adds them to the result.
+// own, and adds them to the result. Their manifests come last.
 func (p *projection) publish(ctx context.Context) error {
 	dir, err := p.st.runFolder(p.rec.ID)
 	if err != nil {
 		return err
 	}
-	set, err := output.NewSet(p.rec.ID, dir, sortBudget, p.outputs())
+	set, err := output.NewSet(p.temp, dir, sortBudget, p.outputs())
 	if err != nil {
 		return err
 	}
@@ -55,14 +59,14 @@ func (p *projection) publish(ctx context.Context) error {
 	if err != nil {
 		return fail(exitLocalIO, "%w", err)
 	}
-	return nil
+	return p.manifests(made)
 }
 
 // outputs are the files to be made.
 func (p *projection) outputs() []output.Output {
 	var list []output.Output
 	for i, to := range p.job.Export.To {
-		o := output.Output{Path: p.paths[i], Format: to.Format, InPlace: to.InPlace, Spec: p.job.Export.OutputSpec(to)}
+		o := output.Output{Path: p.paths[i], Format: to.Format, InPlace: to.InPlace && p.gaps == nil, Spec: p.job.Export.OutputSpec(to)}
 		if o.Path == "-" {
 			o.To = p.stdout
 		}
@@ -138,19 +142,6 @@ func (a *app) standardOutput(job *jobs.Job) error {
 		case format.Binary && a.stdoutTerminal:
 			return usagef("%s: %s is nothing to look at: standard output is a terminal", to.Pos, format.Name).
 				withHint("name a file, or send it to a program: rmmjob ... | program")
-		}
-	}
-	return nil
-}
-
-// clash finds two outputs that would be one file.
-func clash(job *jobs.Job, paths []string) error {
-	for i, path := range paths {
-		for j, earlier := range paths[:i] {
-			if path == earlier || path != "-" && earlier != "-" && output.SameFile(path, earlier) {
-				to := job.Export.To
-				return jobs.Errors{{Pos: to[i].Pos, Message: fmt.Sprintf("a second output with the path of line %d", to[j].Pos.Line)}}
-			}
 		}
 	}
 	return nil

@@ -82,6 +82,9 @@ func (s *session) headline(sum runner.Summary) string {
 	case checkpoint.RunGuard:
 		return "stopped by a guard"
 	case checkpoint.RunIncomplete:
+		if len(s.result.Files) > 0 {
+			return "incomplete"
+		}
 		return "incomplete, nothing published"
 	}
 	return fmt.Sprintf("not finished (%s)", s.result.State)

@@ -24,18 +24,20 @@ func runVerb(ctx context.Context, a *app, args []string) error {
 	f.setting("workers", "page_size", "grace", "throttle.profile", "throttle.max", "throttle.reserve", "throttle.max_pause")
 	fresh := f.Bool("new", false, "start a new run even if one is unfinished")
 	yes := f.Bool("yes", false, "agree to an operation that needs it: deletes, proxy changes, moves, quick jobs")
+	partial := f.allowPartial()
 	limit := f.maxDuration()
 	rest, err := f.parse(args, 1, 1)
 	if err != nil {
 		return err
 	}
-	return a.execute(ctx, rest[0], options{fresh: *fresh, yes: *yes, maxDuration: limit.d})
+	return a.execute(ctx, rest[0], options{fresh: *fresh, yes: *yes, maxDuration: limit.d, allowPartial: *partial})
 }
 
 // resumeVerb continues an unfinished run: the only one, or the one named.
 func resumeVerb(ctx context.Context, a *app, args []string) error {
 	f := a.newFlags()
 	f.setting("workers", "page_size", "grace", "throttle.profile", "throttle.max", "throttle.reserve", "throttle.max_pause")
+	partial := f.allowPartial()
 	limit := f.maxDuration()
 	rest, err := f.parse(args, 0, 1)
 	if err != nil {
@@ -48,7 +50,7 @@ func resumeVerb(ctx context.Context, a *app, args []string) error {
 	if done, err := a.resumePaused(ctx, rec); done || err != nil {
 		return err
 	}
-	return a.execute(ctx, rec.JobPath, options{resume: rec.ID, maxDuration: limit.d})
+	return a.execute(ctx, rec.JobPath, options{resume: rec.ID, maxDuration: limit.d, allowPartial: *partial})
 }
 
 // maxDuration adds the flag of a time limit. Zero is none.
@@ -99,6 +101,8 @@ type options struct {
 	showValues  bool
 	yes         bool // agrees to what needs a confirmation
 	maxDuration time.Duration
+
+	allowPartial bool // an incomplete export is published under another name
 }
 
 // resumable finds the run that resume is about.
@@ -173,7 +177,9 @@ type session struct {
 // runSettings is what a run remembers of its start, so that a resume months
 // later still writes the files it was about.
 type runSettings struct {
-	Targets []string `json:"targets,omitempty"` // expanded paths, in the order of the job
+	Targets  []string `json:"targets,omitempty"`  // expanded paths, in the order of the job
+	Manifest string   `json:"manifest,omitempty"` // expanded path of the one manifest for all outputs
+	Source   []byte   `json:"source,omitempty"`   // the job file of an export, for its files in other formats later
 }
 
 // execute runs a job from its file to its result.
@@ -219,9 +225,14 @@ func (s *session) prepare(ctx context.Context, path string) (err error) {
 			return usagef("job %s is an export, which changes nothing: there is no plan to make", s.job.Name).
 				withHint("check it: %s", s.nextCommand("validate", s.job.Path))
 		}
-		if s.about.Targets, err = s.expandTargets(s.job, s.began, s.id); err != nil {
+		vars := output.Vars{Job: s.job.Name, Account: s.settings.text("account"), Run: s.id}
+		if s.about.Targets, s.about.Manifest, err = expand(s.job, s.began, vars); err != nil {
 			return err
 		}
+		if err = clash(claims(s.job, s.about.Targets, s.about.Manifest, s.allowPartial)); err != nil {
+			return err
+		}
+		s.about.Source = s.job.Source
 		if err = s.standardOutput(s.job); err != nil {
 			return err
 		}
@@ -281,23 +292,6 @@ func (s *session) repeats(last checkpoint.Run, changed string) error {
 
 // jobKey is the identity of the job: its file and its account.
 func (s *session) jobKey() string { return s.job.Path + "\n" + s.conn.id }
-
-// expandTargets gives the paths of the output files of a run that starts at a
-// moment and has the given id.
-func (a *app) expandTargets(job *jobs.Job, at time.Time, run string) ([]string, error) {
-	paths := make([]string, len(job.Export.To))
-	for i, to := range job.Export.To {
-		paths[i] = to.Path
-		if to.Path != "-" {
-			p, err := output.Expand(to.Path, at, output.Vars{Job: job.Name, Account: a.settings.text("account"), Run: run})
-			if err != nil {
-				return nil, jobs.Errors{{Pos: to.Pos, Message: err.Error()}}
-			}
-			paths[i] = p
-		}
-	}
-	return paths, clash(job, paths)
-}
 
 // runStamp is the part of a run's id that sorts by time.
 func runStamp(t time.Time) string { return t.UTC().Format("20060102-150405") }
@@ -442,25 +436,12 @@ func (s *session) refuseInDoubt(ctx context.Context, last checkpoint.Run) error 
 		withHint("start all the same: %s", s.nextCommand("run", "--new", s.job.Path))
 }
 
-// checkTargets makes sure that the output files can be written, before the first
-// request, and removes what dead runs left beside them.
+// checkTargets makes sure that the output files can be written.
 func (s *session) checkTargets() error {
-	for _, path := range s.about.Targets {
-		if path == "-" {
-			continue
-		}
-		if err := output.Check(path); err != nil {
-			return fail(exitLocalIO, "%w", err)
-		}
-		removed, err := output.Sweep(path, s.dead)
-		if err != nil {
-			return fail(exitLocalIO, "%w", err)
-		}
-		for _, temp := range removed {
-			s.debug("removed %s, which a dead run had left", temp)
-		}
+	if s.job.Export == nil {
+		return nil
 	}
-	return nil
+	return s.free(claims(s.job, s.about.Targets, s.about.Manifest, s.allowPartial), s.dead)
 }
 
 // dead tells whether a run can no longer be writing a file: it is another run of
@@ -476,7 +457,7 @@ func (s *session) drain(ctx context.Context) (runner.Summary, error) {
 	cfg := runner.Config{
 		Store: s.st.store, RunID: s.rec.ID, Caller: s.conn.client, Login: s.conn.client.Login, Limiter: s.limiter,
 		Abort: s.stop.hard, Workers: s.settings.number("workers"), Grace: s.settings.duration("grace"),
-		PID: os.Getpid(), Observe: s.meter.observe,
+		PID: os.Getpid(), Observe: s.meter.observe, KeepGoing: s.allowPartial,
 	}
 	cfg.Host, _ = os.Hostname() //nolint:errcheck // for messages only
 	if s.job.Export != nil {
@@ -523,15 +504,13 @@ func (s *session) conclude(sum runner.Summary, err error) error {
 		// The checkpoint failed. What was recorded stays; the run can go on.
 		code, hint := causeOf(err, s.stop)
 		s.result.State = string(stateOf(code))
-		s.result.Next = s.nextCommand("resume", s.rec.ID)
+		s.result.Next = s.resumeCommand()
 		_ = s.st.store.EndRun(ctx, s.rec.ID, s.now(), stateOf(code), int(code), err.Error())
 		return &exitError{code: code, err: err, hint: hint}
 	}
 	state, cause := sum.State, sum.Err
-	if state == checkpoint.RunOK && s.job.Export != nil {
-		if perr := s.project(nil).publish(ctx); perr != nil {
-			state, cause = checkpoint.RunLocalIO, perr
-		}
+	if s.job.Export != nil {
+		state, cause = s.publish(ctx, state, cause)
 	}
 	if s.job.Update != nil {
 		if rerr := s.writeResults(ctx); rerr != nil && cause == nil {
@@ -548,6 +527,9 @@ func (s *session) conclude(sum runner.Summary, err error) error {
 			hint = h
 		}
 	}
+	if state == checkpoint.RunIncomplete && s.job.Export != nil {
+		hint = s.partialHint()
+	}
 	if err := s.st.store.EndRun(ctx, s.rec.ID, s.now(), state, int(code), text); err != nil {
 		return err
 	}
@@ -558,7 +540,7 @@ func (s *session) conclude(sum runner.Summary, err error) error {
 	s.rec = rec
 	s.result.State, s.result.Code = string(state), code
 	if unfinished(state) {
-		s.result.Next = s.nextCommand("resume", rec.ID)
+		s.result.Next = s.resumeCommand()
 	}
 	if err := s.report(ctx, sum); err != nil {
 		return err

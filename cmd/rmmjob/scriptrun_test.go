@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/csv"
 	"encoding/hex"
 	"encoding/json"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"rmmjob/internal/output"
 	"rmmjob/internal/rmm"
 	"rmmjob/internal/rmmsim"
 )
@@ -27,12 +29,14 @@ import (
 // that `account` or `fleet` began last.
 var runCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"body":     scriptBody,
+	"capture":  scriptCapture,
 	"cases":    scriptCases,
 	"cells":    scriptCells,
 	"device":   scriptDevice,
 	"faults":   scriptFaults,
 	"fleet":    scriptFleet,
 	"leak":     scriptLeak,
+	"manifest": scriptManifest,
 	"next":     scriptNext,
 	"requests": scriptRequests,
 	"setudf":   scriptSetUDF,
@@ -90,6 +94,40 @@ func scriptFleet(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Setenv(name, d[len(`{"uid":"`):len(`{"uid":"`)+36])
 	}
 	ts.Check(accountOf(ts).SetDevices(deviceA, deviceB, deviceC, deviceD))
+}
+
+// scriptCapture keeps a key of the last JSON result as a variable:
+//
+//	capture RUN run
+func scriptCapture(ts *testscript.TestScript, neg bool, args []string) {
+	needArgs(ts, neg, args, 2, "capture VARIABLE KEY")
+	var res map[string]any
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &res))
+	text, ok := res[args[1]].(string)
+	if !ok {
+		ts.Fatalf("%s is no text in %v", args[1], res)
+	}
+	ts.Setenv(args[0], text)
+}
+
+// scriptManifest compares the sizes and sums in a manifest with its files:
+//
+//	manifest FILE
+func scriptManifest(ts *testscript.TestScript, neg bool, args []string) {
+	needArgs(ts, neg, args, 1, "manifest FILE")
+	var m output.Manifest
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &m))
+	if len(m.Files) == 0 {
+		ts.Fatalf("%s names no file", args[0])
+	}
+	for _, f := range m.Files {
+		path := filepath.Join(filepath.Dir(ts.MkAbs(args[0])), filepath.FromSlash(f.Path))
+		data, err := os.ReadFile(path)
+		ts.Check(err)
+		if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != f.SHA256 || int64(len(data)) != f.Size {
+			ts.Fatalf("%s is not the file that %s describes", path, args[0])
+		}
+	}
 }
 
 // scriptCases copies input files of the cases, byte for byte, beside the script:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"rmmjob/internal/output"
 	"rmmjob/jobs"
 )
 
@@ -126,7 +127,10 @@ func (a *app) validate(path string) (validation, error) {
 // validateExport checks the outputs of an export.
 func (a *app) validateExport(job *jobs.Job) (string, error) {
 	now := a.now()
-	paths, err := a.expandTargets(job, now, newRunID(now, job.Name))
+	paths, manifest, err := expand(job, now, output.Vars{Job: job.Name, Account: a.settings.text("account"), Run: newRunID(now, job.Name)})
+	if err == nil {
+		err = clash(claims(job, paths, manifest, false))
+	}
 	if err != nil {
 		return "", err
 	}

@@ -57,6 +57,11 @@ func verbs() []verb {
 			"rmmjob show 20260911-0200",
 			"rmmjob show 20260911-0200 --all",
 		}, showVerb},
+		{"export", "RUN", "write what a finished export has read to other files, without a request", []string{
+			"rmmjob export 20260911-0200 --to devices.xlsx",
+			"rmmjob export 20260911-0200 --to short.csv --columns hostname,siteName,lastSeen",
+			"rmmjob export 20260911-0200 --to '{path: excel.csv, bom: true, delimiter: semicolon}' --to lines.jsonl",
+		}, exportVerb},
 		{"rate", "[RUN]", "read the API's rate limits once, or show and change the rate of a working run", []string{
 			"rmmjob rate",
 			"rmmjob rate --account msp-eu --json",

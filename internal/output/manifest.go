@@ -6,20 +6,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 )
 
 // Manifest tells what reads the files of a run whether they are whole and
-// which run they are from. It is a small JSON file beside the output; see
-// ManifestPath. It is written after the file it describes, so a file and a
-// manifest whose sums differ mean that a program looked in between, or that
-// somebody changed the file.
+// which run they are from. It is a small JSON file, beside the output it
+// describes (see ManifestPath) or wherever it is wanted. It is written after the
+// files, so a file and a manifest whose sums differ mean that a program looked
+// in between, or that somebody changed the file.
 type Manifest struct {
 	Job     string `json:"job"`     // name of the job
+	Account string `json:"account"` // name of the account in the configuration
 	Run     string `json:"run"`     // id of the run
 	Version string `json:"version"` // of the program
 	// Started and Finished are when the run began and when its files were
@@ -30,22 +29,23 @@ type Manifest struct {
 	Complete bool `json:"complete"`
 	// Gaps says what is missing, one line each: pages or details that could not
 	// be read, a limit of rows. Empty for complete files.
-	Gaps    []string         `json:"gaps"`
-	Files   []ManifestFile   `json:"files"`
-	Columns []ManifestColumn `json:"columns"`
+	Gaps  []string       `json:"gaps"`
+	Files []ManifestFile `json:"files"`
 }
 
 // ManifestFile is one file of the run.
 type ManifestFile struct {
-	Path     string   `json:"path"`   // relative to the manifest's folder if it is in or below it, else absolute
-	Format   string   `json:"format"` // one of the names of FileFormats
-	Rows     int64    `json:"rows"`   // without the header; of a merged SQLite table those of this run
-	Size     int64    `json:"size"`   // bytes
-	SHA256   string   `json:"sha256"` // hexadecimal digits
-	Warnings []string `json:"warnings,omitempty"`
+	Path   string `json:"path"`   // relative to the manifest's folder if it is in or below it, else absolute
+	Format string `json:"format"` // one of the names of FileFormats
+	Rows   int64  `json:"rows"`   // without the header; of a merged SQLite table those of this run
+	Size   int64  `json:"size"`   // bytes
+	SHA256 string `json:"sha256"` // hexadecimal digits
+	// Warnings are what a reader has to know, such as limits of Excel.
+	Warnings []string         `json:"warnings"`
+	Columns  []ManifestColumn `json:"columns"`
 }
 
-// ManifestColumn is one column of the files.
+// ManifestColumn is one column of a file.
 type ManifestColumn struct {
 	Name string `json:"name"` // the header
 	Path string `json:"path"` // where the value is in the element
@@ -95,14 +95,13 @@ func PartialPath(path string) string {
 	return dir + stem + partialMark + ending
 }
 
-// Publish writes the manifest beside the file at path in one step, like any
-// output. Paths of files in or below its folder are written relative to it, so
-// that a folder can be moved as a whole. The manifest is refused, and the old
-// one kept, if it contradicts itself: complete with gaps, incomplete without a
-// reason, or without a file.
-func (m Manifest) Publish(path string) (Published, error) {
-	place := ManifestPath(path)
-	text, err := m.encode(filepath.Dir(path))
+// Publish writes the manifest at place in one step, like any output. Paths of
+// files in or below its folder are written relative to it, so that a folder can
+// be moved as a whole. The manifest is refused, and the old one kept, if it
+// contradicts itself: complete with gaps, incomplete without a reason, or
+// without a file.
+func (m Manifest) Publish(place string) (Published, error) {
+	text, err := m.encode(filepath.Dir(place))
 	if err != nil {
 		return Published{}, fmt.Errorf("write %s: %w", place, err)
 	}
@@ -132,12 +131,13 @@ func (m Manifest) encode(dir string) ([]byte, error) {
 		if rel, err := filepath.Rel(base, abs); err == nil && filepath.IsLocal(rel) {
 			f.Path = filepath.ToSlash(rel)
 		}
+		// Lists are never null, whatever the caller left empty.
+		f.Warnings = append([]string{}, f.Warnings...)
+		f.Columns = append([]ManifestColumn{}, f.Columns...)
 		files[i] = f
 	}
 	m.Files = files
-	// Lists are never null, whatever the caller left empty.
 	m.Gaps = append([]string{}, m.Gaps...)
-	m.Columns = append([]ManifestColumn{}, m.Columns...)
 	if err := m.check(); err != nil {
 		return nil, err
 	}
@@ -168,57 +168,4 @@ func (m Manifest) check() error {
 		}
 	}
 	return nil
-}
-
-// maxManifest bounds what ReadManifest takes for a manifest, in bytes.
-const maxManifest = 16 << 20
-
-// ReadManifest reads the manifest of the file at path. The paths in it are made
-// absolute. A manifest of a later version with more keys is read too; one that
-// contradicts itself is an error.
-func ReadManifest(path string) (Manifest, error) {
-	place := ManifestPath(path)
-	m, err := readManifest(place)
-	if err != nil {
-		return Manifest{}, fmt.Errorf("read %s: %w", place, err)
-	}
-	return m, nil
-}
-
-func readManifest(place string) (Manifest, error) {
-	f, err := os.Open(place)
-	if err != nil {
-		return Manifest{}, err
-	}
-	defer f.Close() //nolint:errcheck // only read
-	text, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
-	if err != nil {
-		return Manifest{}, err
-	}
-	dir, err := filepath.Abs(filepath.Dir(place))
-	if err != nil {
-		return Manifest{}, err
-	}
-	return parseManifest(text, dir)
-}
-
-func parseManifest(text []byte, dir string) (Manifest, error) {
-	if len(text) > maxManifest {
-		return Manifest{}, errors.New("the file is too large for a manifest")
-	}
-	var m Manifest
-	if err := json.Unmarshal(text, &m); err != nil {
-		return Manifest{}, err
-	}
-	if err := m.check(); err != nil {
-		return Manifest{}, err
-	}
-	for i, f := range m.Files {
-		path := filepath.FromSlash(f.Path)
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(dir, path)
-		}
-		m.Files[i].Path = path
-	}
-	return m, nil
 }

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"errors"
+
+	"rmmjob/internal/output"
+)
+
+// manifests tells in manifests what the files hold, after them: beside each file
+// or in one place for all, as the job says. Incomplete files always get theirs.
+func (p *projection) manifests(made []output.Made) error {
+	m := output.Manifest{
+		Job: p.job.Name, Account: p.rec.Account, Run: p.rec.ID, Version: buildVersion().Version,
+		Started: p.rec.Created, Finished: p.now(), Complete: p.gaps == nil, Gaps: p.gaps,
+	}
+	publish := func(place string, files ...output.ManifestFile) error {
+		m.Files = files
+		_, err := m.Publish(place)
+		return err
+	}
+	beside := p.job.Export.Manifest.Beside || p.gaps != nil && p.manifest == ""
+	var all []output.ManifestFile
+	var problems []error
+	for i, to := range p.job.Export.To {
+		if p.paths[i] == "-" {
+			continue // nobody could find it again
+		}
+		f := output.ManifestFile{
+			Path: made[i].Path, Format: to.Format, Rows: made[i].Rows, Size: made[i].Size, SHA256: made[i].SHA256,
+			Warnings: made[i].Warnings, Columns: output.ManifestColumns(p.job.Export.Columns, output.StyleFor(to.Format, to.Style)),
+		}
+		all = append(all, f)
+		if beside {
+			problems = append(problems, publish(output.ManifestPath(p.paths[i]), f))
+		}
+	}
+	if p.manifest != "" && len(all) > 0 {
+		problems = append(problems, publish(p.manifest, all...))
+	}
+	if err := errors.Join(problems...); err != nil {
+		return fail(exitLocalIO, "%w", err)
+	}
+	return nil
+}

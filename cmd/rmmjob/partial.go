@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"rmmjob/checkpoint"
+	"rmmjob/internal/output"
+)
+
+// maxGaps bounds how many failures are named one by one.
+const maxGaps = 100
+
+// allowPartial adds the flag that publishes what an incomplete export has.
+func (f *flags) allowPartial() *bool {
+	return f.Bool("allow-partial", false, "publish an incomplete export too, as NAME.partial.csv with a manifest that says what is missing; the exit stays 12")
+}
+
+// publish publishes the files of an export whose requests are done, or those of
+// an incomplete one if that is allowed. It gives the state that the run ends in.
+func (s *session) publish(ctx context.Context, state checkpoint.RunState, cause error) (checkpoint.RunState, error) {
+	p := s.project()
+	switch {
+	case state == checkpoint.RunOK:
+	case state == checkpoint.RunIncomplete && s.allowPartial:
+		gaps, err := s.st.gapsOf(ctx, s.rec, cause.Error())
+		if err != nil {
+			return checkpoint.RunLocalIO, err
+		}
+		p = p.partial(gaps)
+	default:
+		return state, cause
+	}
+	if err := p.publish(ctx); err != nil {
+		return checkpoint.RunLocalIO, err
+	}
+	return state, cause
+}
+
+// resumeCommand continues the run as it was begun.
+func (s *session) resumeCommand() string {
+	args := []string{s.rec.ID}
+	if s.allowPartial {
+		args = append(args, "--allow-partial")
+	}
+	return s.nextCommand("resume", args...)
+}
+
+// partialHint is the way to what an incomplete export has read.
+func (s *session) partialHint() string {
+	if s.allowPartial {
+		return "what is missing is in the manifest; the last complete file is untouched"
+	}
+	return "nothing was published; the last complete file is untouched\n" +
+		"to have what came all the same: " + s.nextCommand("export", s.rec.ID, "--allow-partial", "--to", "FILE")
+}
+
+// gapsOf says what is missing in what a run has read, one line each and never
+// none: why it cannot be proved complete, the requests that failed and those that
+// were not sent.
+func (s *state) gapsOf(ctx context.Context, rec checkpoint.Run, why string) ([]string, error) {
+	if why == "" {
+		why = fmt.Sprintf("the run is %s", rec.State)
+	}
+	gaps := []string{why}
+	c, err := s.store.Counts(ctx, rec.ID)
+	if err != nil {
+		return nil, err
+	}
+	if left := c.Pending + c.Running; left > 0 {
+		gaps = append(gaps, count(int64(left), "request")+" not sent")
+	}
+	failures, err := s.store.Failures(ctx, rec.ID, maxGaps)
+	if err != nil {
+		return nil, err
+	}
+	for _, it := range failures {
+		gaps = append(gaps, fmt.Sprintf("%s: %s", it.Key, it.Reason))
+	}
+	if more := c.Failed + c.InDoubt - len(failures); more > 0 {
+		gaps = append(gaps, fmt.Sprintf("and %s more failed", count(int64(more), "request")))
+	}
+	return gaps, nil
+}
+
+// partial makes the names of the files those of incomplete ones.
+func (p *projection) partial(gaps []string) *projection {
+	paths := make([]string, len(p.paths))
+	for i, path := range p.paths {
+		paths[i] = output.PartialPath(path)
+	}
+	p.paths, p.gaps = paths, gaps
+	if p.manifest != "" {
+		p.manifest = output.PartialPath(p.manifest)
+	}
+	return p
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"rmmjob/internal/output"
+	"rmmjob/jobs"
+)
+
+// expand gives the paths of the outputs of a run that starts at a moment and has
+// the given id, and that of the one manifest for all of them if the job wants it.
+func expand(job *jobs.Job, at time.Time, vars output.Vars) (paths []string, manifest string, err error) {
+	expand := func(path string, pos jobs.Pos) string {
+		if path == "" || path == "-" || err != nil {
+			return path
+		}
+		expanded, fault := output.Expand(path, at, vars)
+		if fault != nil {
+			err = jobs.Errors{{Pos: pos, Message: fault.Error()}}
+		}
+		return expanded
+	}
+	for _, to := range job.Export.To {
+		paths = append(paths, expand(to.Path, to.Pos))
+	}
+	manifest = expand(job.Export.Manifest.Path, job.Export.Manifest.Pos)
+	return paths, manifest, err
+}
+
+// claim is a file that a run may write.
+type claim struct {
+	path string
+	pos  jobs.Pos
+	what string
+}
+
+// anOutput is what most claims are.
+const anOutput = "an output"
+
+// claims lists the files that a run may write: outputs and manifests, and if
+// partial those of an incomplete run too.
+func claims(job *jobs.Job, paths []string, manifest string, partial bool) []claim {
+	var list []claim
+	m := job.Export.Manifest
+	add := func(what string, beside bool, name func(string) string) {
+		for i, to := range job.Export.To {
+			if paths[i] == "-" {
+				continue
+			}
+			path := name(paths[i])
+			list = append(list, claim{path, to.Pos, what})
+			if beside {
+				list = append(list, claim{output.ManifestPath(path), to.Pos, "the manifest of " + what})
+			}
+		}
+		if manifest != "" {
+			list = append(list, claim{name(manifest), m.Pos, "the manifest of " + what})
+		}
+	}
+	add(anOutput, m.Beside, func(path string) string { return path })
+	if partial {
+		add("an incomplete output", m.Beside || manifest == "", output.PartialPath)
+	}
+	return list
+}
+
+// clash finds two files of a run that would be one.
+func clash(list []claim) error {
+	for i, c := range list {
+		for _, earlier := range list[:i] {
+			if c.path != earlier.path && !output.SameFile(c.path, earlier.path) {
+				continue
+			}
+			message := fmt.Sprintf("a second output with the path of line %d", earlier.pos.Line)
+			if c.what != anOutput || earlier.what != anOutput {
+				message = fmt.Sprintf("%s and %s (line %d) would have one path: %s", c.what, earlier.what, earlier.pos.Line, c.path)
+			}
+			return jobs.Errors{{Pos: c.pos, Message: message}}
+		}
+	}
+	return nil
+}
+
+// free makes sure that files can be written, before the first request, and
+// removes what dead runs have left beside them.
+func (a *app) free(list []claim, dead func(run string) bool) error {
+	for _, c := range list {
+		if err := output.Check(c.path); err != nil {
+			return fail(exitLocalIO, "%w", err)
+		}
+		removed, err := output.Sweep(c.path, dead)
+		if err != nil {
+			return fail(exitLocalIO, "%w", err)
+		}
+		for _, temp := range removed {
+			a.debug("removed %s, which a dead run had left", temp)
+		}
+	}
+	return nil
+}
