@@ -129,6 +129,20 @@ func (u *UpdateSpec) Warning() string { return operationOf(u.Operation.Name).war
 // alert.
 func (u *UpdateSpec) Thing() string { return operationOf(u.Operation.Name).thing() }
 
+// Thing is what a target of an operation is called, by the operation's name.
+func Thing(name string) string { return operationOf(name).thing() }
+
+// OperationOfItem is the operation of the job that an item of the stage apply belongs
+// to, by the item's key; "" for an item of another kind.
+func OperationOfItem(key string) string {
+	rest, ok := strings.CutPrefix(key, applyPrefix)
+	name, _, _ := strings.Cut(rest, "/")
+	if !ok {
+		return ""
+	}
+	return name
+}
+
 func (op operation) thing() string { return subjects[op.on].thing }
 
 // hasSet tells whether the job gives values.

@@ -12,6 +12,8 @@ type Change struct {
 	Clear   bool   `json:"clear,omitempty"`
 	Delete  bool   `json:"delete,omitempty"`  // the whole thing goes
 	Unknown bool   `json:"unknown,omitempty"` // the account did not tell the old value
+	Made    bool   `json:"made,omitempty"`    // nothing was there before
+	Open    bool   `json:"open,omitempty"`    // no secret: may be shown to anybody
 }
 
 // RowDetail is what the plan stores of one input row. It holds cell values and
@@ -66,7 +68,7 @@ func (p *plan) changes(row *inputRow) []Change {
 			}
 			changes = append(changes, Change{Field: thing, Delete: true, Unknown: true})
 		case resolves:
-			changes = append(changes, Change{Field: "resolved", Old: "false", New: "true"})
+			changes = append(changes, Change{Field: "resolved", Old: "false", New: "true", Open: true})
 		}
 		return changes
 	}
@@ -77,11 +79,14 @@ func (p *plan) changes(row *inputRow) []Change {
 			c.Old, c.Unknown = old.text, !old.known
 			switch p.op.effect {
 			case creates, starts:
+				c.Made = !t.settled
 				c.Unknown = t.settled && c.Unknown // where nothing is, there is nothing to be told
 			case ensures:
 				c.Unknown = t.uid != "" && c.Unknown
+				c.Made = t.uid == ""
 			case moves:
 				c.Field, c.Old, c.New = "siteName", t.siteName, p.sites.name[w.value]
+				c.Open = true
 			}
 		}
 		changes = append(changes, c)

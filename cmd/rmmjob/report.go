@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -44,15 +43,15 @@ func (s *session) report(ctx context.Context, sum runner.Summary) error {
 	for _, note := range notes {
 		s.say("note: %s", note)
 	}
-	if s.json {
-		return nil
-	}
 	w := io.Writer(s.stdout)
 	if s.toStdout() {
 		w = s.stderr // standard output is the data
 	}
 	if s.planOnly && sum.State == checkpoint.RunPlanned {
-		return s.printPlan(ctx, w, rows)
+		return s.reportPlan(ctx, w, notes)
+	}
+	if s.json {
+		return nil
 	}
 	if s.quiet && s.result.Code == exitOK {
 		return nil
@@ -162,37 +161,36 @@ func rowWords(rows map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// printPlan shows the plan of an update as a table.
-func (s *session) printPlan(ctx context.Context, w io.Writer, rows map[string]int) error {
-	t := newTable("line", "class", s.job.Update.Thing(), "site", "change")
-	shown := 0
-	for row, err := range s.st.store.Rows(ctx, s.rec.ID) {
-		if err != nil {
-			return err
-		}
-		class := jobs.RowClass(row.Class)
-		if class == jobs.ClassHeading || class == jobs.ClassUnchanged {
-			continue
-		}
-		var d jobs.RowDetail
-		if err := json.Unmarshal(row.Payload, &d); err != nil {
-			return fmt.Errorf("row %d of the plan: %w", row.Number, err)
-		}
-		t.add(fmt.Sprint(d.Line), row.Class, d.Hostname, d.Site, s.changeWords(d))
-		if shown++; shown == planLines && s.verbose == 0 {
-			break
-		}
+// reportPlan shows the plan of an update, and writes it to the files asked for.
+func (s *session) reportPlan(ctx context.Context, w io.Writer, notes []string) error {
+	v, err := s.st.viewPlan(ctx, s.rec, s.showValues)
+	if err != nil {
+		return err
 	}
-	if shown > 0 {
-		t.write(w)
-		fmt.Fprintln(w)
+	if v.Operation == "" {
+		v.Operation, v.Thing = s.job.Update.Operation.Name, s.job.Update.Thing()
 	}
-	total := planCounts(rows)
-	if left := total["rows"] - total[string(jobs.ClassUnchanged)] - shown; left > 0 {
-		fmt.Fprintf(w, "and %s more; --verbose shows all\n", count(int64(left), "row"))
+	v.Notes = notes
+	if err := v.expect(ctx, s.st, s.limiter); err != nil {
+		return err
 	}
-	fmt.Fprintf(w, "plan %s: %s: %s\n", s.rec.ID, count(int64(total["rows"]), "row"), rowWords(rows))
-	if !s.showValues && shown > 0 {
+	files, err := v.save(s.planFiles)
+	s.result.Files = append(s.result.Files, files...)
+	s.result.set("plan", map[string]any{"requests": v.Requests, "clears": v.Clears, "deletes": v.Deletes, "expected": v.Expected})
+	if err != nil || s.json {
+		return err
+	}
+	most := planLines
+	if s.verbose > 0 {
+		most = 0
+	}
+	if err := v.print(w, most); err != nil {
+		return err
+	}
+	for _, f := range files {
+		fmt.Fprintf(w, "plan written to %s\n", clean(f.Path))
+	}
+	if !s.showValues && v.Requests > 0 {
 		s.hint("values are hidden, since they may be secrets; --show-values shows them")
 	}
 	again := []string{s.job.Path}
@@ -201,46 +199,6 @@ func (s *session) printPlan(ctx context.Context, w io.Writer, rows map[string]in
 	}
 	s.hint("nothing was written; to do it: %s", s.nextCommand("run", again...))
 	return nil
-}
-
-// planLines is how many rows a plan shows unless all are asked for.
-const planLines = 50
-
-// changeWords is old and new of each field of a row.
-func (s *session) changeWords(d jobs.RowDetail) string {
-	if d.Reason != "" {
-		return d.Reason
-	}
-	var parts []string
-	for _, c := range d.Changes {
-		if c.Delete {
-			parts = append(parts, c.Field+": WILL BE DELETED")
-			continue
-		}
-		if !c.Unknown && c.Old == c.New {
-			continue
-		}
-		old, to := s.shown(c.Old), s.shown(c.New)
-		switch {
-		case c.Unknown:
-			old = "(unknown)"
-		case c.Old == "":
-			old = "(empty)"
-		}
-		if c.Clear {
-			to = "WILL BE CLEARED"
-		}
-		parts = append(parts, fmt.Sprintf("%s: %s -> %s", c.Field, old, to))
-	}
-	return strings.Join(parts, ", ")
-}
-
-// shown is a value as the plan shows it: hidden unless values were asked for.
-func (s *session) shown(value string) string {
-	if s.showValues {
-		return fmt.Sprintf("%q", value)
-	}
-	return fmt.Sprintf("[%d characters]", len([]rune(value)))
 }
 
 // count writes a number of things.

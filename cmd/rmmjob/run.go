@@ -85,11 +85,16 @@ func planVerb(ctx context.Context, a *app, args []string) error {
 	f.setting("workers", "page_size", "throttle.profile", "throttle.max", "throttle.reserve", "throttle.max_pause")
 	detailed := f.Bool("detailed-exitcode", false, "exit 20 when the plan has changes, 0 when it has none")
 	values := f.Bool("show-values", false, "show field values, which may be secrets")
+	paths := f.planPaths()
 	rest, err := f.parse(args, 1, 1)
 	if err != nil {
 		return err
 	}
-	return a.execute(ctx, rest[0], options{planOnly: true, fresh: true, detailed: *detailed, showValues: *values})
+	files, err := checkPlanPaths(*paths)
+	if err != nil {
+		return err
+	}
+	return a.execute(ctx, rest[0], options{planOnly: true, fresh: true, detailed: *detailed, showValues: *values, planFiles: files})
 }
 
 // options are what the verbs run, resume and plan differ in.
@@ -99,7 +104,8 @@ type options struct {
 	planOnly    bool
 	detailed    bool
 	showValues  bool
-	yes         bool // agrees to what needs a confirmation
+	planFiles   []string // absolute paths that the plan is written to
+	yes         bool     // agrees to what needs a confirmation
 	maxDuration time.Duration
 
 	allowPartial bool // an incomplete export is published under another name

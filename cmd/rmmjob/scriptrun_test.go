@@ -39,6 +39,7 @@ var runCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"manifest": scriptManifest,
 	"next":     scriptNext,
 	"requests": scriptRequests,
+	"runid":    scriptRunID,
 	"setudf":   scriptSetUDF,
 	"starts":   scriptStarts,
 	"udf":      scriptUDF,
@@ -355,4 +356,13 @@ func needArgs(ts *testscript.TestScript, neg bool, args []string, n int, usage s
 	if neg || len(args) != n {
 		ts.Fatalf("usage: %s", usage)
 	}
+}
+
+// scriptRunID puts the run that the last JSON result is about into $RUN:
+//
+//	runid
+func scriptRunID(ts *testscript.TestScript, _ bool, _ []string) {
+	var res struct{ Run string }
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &res))
+	ts.Setenv("RUN", res.Run)
 }

@@ -36,7 +36,17 @@ type eventInfo struct {
 func showVerb(ctx context.Context, a *app, args []string) error {
 	f := a.newFlags()
 	all := f.Bool("all", false, "all failures and events, not only the first 20")
+	plan := f.Bool("plan", false, "show the plan of an update")
+	values := f.Bool("show-values", false, "with --plan: show field values, which may be secrets")
+	paths := f.planPaths()
 	rest, err := f.parse(args, 1, 1)
+	if err != nil {
+		return err
+	}
+	if !*plan && (*values || len(*paths) > 0) {
+		return usagef("--show-values and --output are about the plan: add --plan")
+	}
+	planFiles, err := checkPlanPaths(*paths)
 	if err != nil {
 		return err
 	}
@@ -48,6 +58,9 @@ func showVerb(ctx context.Context, a *app, args []string) error {
 	r, err := st.store.FindRun(ctx, rest[0])
 	if err != nil {
 		return err
+	}
+	if *plan {
+		return a.showPlan(ctx, st, r, planFiles, *values, *all)
 	}
 	info, err := st.describeRun(ctx, r)
 	if err != nil {
@@ -106,6 +119,30 @@ func showVerb(ctx context.Context, a *app, args []string) error {
 		for _, path := range files {
 			fmt.Fprintf(a.stdout, "  %s\n", clean(path))
 		}
+	}
+	return nil
+}
+
+// showPlan shows the plan of a run, whatever has become of it since.
+func (a *app) showPlan(ctx context.Context, st *state, r checkpoint.Run, paths []string, values, all bool) error {
+	v, err := st.viewPlan(ctx, r, values)
+	if err != nil {
+		return err
+	}
+	a.result.Run, a.result.Job, a.result.State, a.result.Counts = r.ID, r.JobName, string(r.State), v.Counts
+	a.result.Files, err = v.save(paths)
+	if err != nil || a.json {
+		return err
+	}
+	most := planLines
+	if all || a.verbose > 0 {
+		most = 0
+	}
+	if err := v.print(a.stdout, most); err != nil {
+		return err
+	}
+	for _, f := range a.result.Files {
+		fmt.Fprintf(a.stdout, "plan written to %s\n", clean(f.Path))
 	}
 	return nil
 }

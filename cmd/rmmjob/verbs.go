@@ -27,6 +27,7 @@ func verbs() []verb {
 		}, validateVerb},
 		{"plan", "JOB.yaml", "show what an update would change, send no write", []string{
 			"rmmjob plan asset-tags.yaml",
+			"rmmjob plan asset-tags.yaml --output plan.html",
 			"rmmjob plan asset-tags.yaml --detailed-exitcode",
 		}, planVerb},
 		{"run", "JOB.yaml", "run a job, or continue its unfinished run", []string{
@@ -56,6 +57,7 @@ func verbs() []verb {
 		{"show", "RUN", "show one run whole", []string{
 			"rmmjob show 20260911-0200",
 			"rmmjob show 20260911-0200 --all",
+			"rmmjob show 20260911-0200 --plan --output plan.html",
 		}, showVerb},
 		{"export", "RUN", "write what a finished export has read to other files, without a request", []string{
 			"rmmjob export 20260911-0200 --to devices.xlsx",

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"time"
+
+	"rmmjob/checkpoint"
+	"rmmjob/jobs"
+	"rmmjob/runner"
+	"rmmjob/throttle"
+)
+
+// What a plan says in the place of a new value.
+const (
+	willBeCleared = "WILL BE CLEARED"
+	willBeDeleted = "WILL BE DELETED"
+)
+
+// planView is the plan of a run as it is shown, on the terminal and in files.
+type planView struct {
+	Run, Job, File, Account, Operation string
+
+	Thing    string // what a target is called
+	Made     time.Time
+	Counts   map[string]int // rows by class, and rows in all
+	Requests int            // writes that the plan comes to
+	Expected string         // how long they take at the present budget; "" if that is not known
+	Clears   int            // fields that will be emptied
+	Deletes  int            // things that will be deleted
+	Values   bool           // values are shown
+	Notes    []string
+
+	rows func() iter.Seq2[checkpoint.Row, error]
+	err  error // of the last pass over the rows
+}
+
+// planRow is one row of the input in a plan.
+type planRow struct {
+	Line    int          `json:"line"`
+	Class   string       `json:"class"`
+	Name    string       `json:"name"`
+	Target  string       `json:"target"`
+	Site    string       `json:"site"`
+	Request string       `json:"request,omitempty"`
+	Changes []planChange `json:"changes"`
+	Reason  string       `json:"reason,omitempty"`
+}
+
+// planChange is one field of it, in words.
+type planChange struct {
+	Field   string `json:"field"`
+	Old     string `json:"old"`
+	New     string `json:"new"`
+	Cleared bool   `json:"cleared"`
+	Deleted bool   `json:"deleted"`
+}
+
+// viewPlan makes the view of a run that has a plan.
+func (s *state) viewPlan(ctx context.Context, rec checkpoint.Run, values bool) (*planView, error) {
+	counts, err := s.store.RowCounts(ctx, rec.ID)
+	if err != nil {
+		return nil, err
+	}
+	if len(counts) == 0 {
+		return nil, usagef("run %s has no plan: it is an export, or it ended before its plan was made", rec.ID)
+	}
+	v := &planView{
+		Run: rec.ID, Job: rec.JobName, File: rec.JobPath, Account: rec.Account, Thing: "target", Made: rec.Created,
+		Counts: planCounts(counts), Values: values,
+		rows: func() iter.Seq2[checkpoint.Row, error] { return s.store.Rows(ctx, rec.ID) },
+	}
+	requests := map[string]bool{}
+	for row, err := range v.rows() {
+		if err != nil {
+			return nil, err
+		}
+		if v.Operation == "" {
+			v.Operation = jobs.OperationOfItem(row.ItemKey)
+		}
+		class := jobs.RowClass(row.Class)
+		if class != jobs.ClassChange && class != jobs.ClassClear {
+			continue
+		}
+		requests[row.ItemKey] = true
+		p, err := v.row(row)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range p.Changes {
+			if c.Cleared {
+				v.Clears++
+			}
+			if c.Deleted {
+				v.Deletes++
+			}
+		}
+	}
+	v.Requests = len(requests)
+	if v.Operation != "" {
+		v.Thing = jobs.Thing(v.Operation)
+	}
+	return v, nil
+}
+
+// expect asks the limiter how long the writes of the plan take.
+func (v *planView) expect(ctx context.Context, st *state, limiter *throttle.Limiter) error {
+	pending, err := st.store.Pending(ctx, v.Run, jobs.FirstPageEnding)
+	if err != nil {
+		return err
+	}
+	limiter.Expect(throttle.Read, 0)
+	for _, p := range pending {
+		limiter.Expect(p.Lane, p.Items)
+	}
+	if left, known := limiter.TimeLeft(); known {
+		v.Expected = strings.TrimSuffix(leftText(runner.Progress{TimeLeft: left, LeftKnown: true}), " left")
+	}
+	return nil
+}
+
+// row decodes a row and hides its values unless they are to be shown.
+func (v *planView) row(row checkpoint.Row) (planRow, error) {
+	var d jobs.RowDetail
+	if err := json.Unmarshal(row.Payload, &d); err != nil {
+		return planRow{}, fmt.Errorf("row %d of the plan: %w", row.Number, err)
+	}
+	p := planRow{
+		Line: d.Line, Class: row.Class, Name: d.Hostname, Target: d.UID, Site: d.Site, Request: d.Request, Reason: d.Reason, Changes: []planChange{},
+	}
+	if d.Reason != "" {
+		return p, nil
+	}
+	for _, c := range d.Changes {
+		change := planChange{Field: c.Field, Cleared: c.Clear && !c.Made, Deleted: c.Delete}
+		switch {
+		case c.Delete:
+			change.New = willBeDeleted
+		case !c.Unknown && c.Old == c.New:
+			continue
+		case change.Cleared:
+			change.New = willBeCleared
+		default:
+			change.New = v.value(c, c.New)
+		}
+		switch {
+		case c.Made || c.Delete:
+		case c.Unknown:
+			change.Old = "(unknown)"
+		case c.Old == "":
+			change.Old = "(empty)"
+		default:
+			change.Old = v.value(c, c.Old)
+		}
+		p.Changes = append(p.Changes, change)
+	}
+	return p, nil
+}
+
+// value is a value as the plan shows it: hidden unless values were asked for.
+func (v *planView) value(c jobs.Change, value string) string {
+	switch {
+	case c.Open:
+		return value
+	case v.Values:
+		return fmt.Sprintf("%q", value)
+	}
+	return fmt.Sprintf("[%d characters]", len([]rune(value)))
+}
+
+// each yields the rows of some classes, all if none is named. An error ends it and
+// is kept.
+func (v *planView) each(classes ...jobs.RowClass) iter.Seq[planRow] {
+	want := map[string]bool{}
+	for _, c := range classes {
+		want[string(c)] = true
+	}
+	return func(yield func(planRow) bool) {
+		for row, err := range v.rows() {
+			if err != nil {
+				v.err = err
+				return
+			}
+			if row.Class == string(jobs.ClassHeading) || len(want) > 0 && !want[row.Class] {
+				continue
+			}
+			p, err := v.row(row)
+			if err != nil {
+				v.err = err
+				return
+			}
+			if !yield(p) {
+				return
+			}
+		}
+	}
+}
+
+// words are the changes of a row in one line, or why it is held back.
+func (p planRow) words() string {
+	if p.Reason != "" {
+		return p.Reason
+	}
+	parts := make([]string, 0, len(p.Changes)+1)
+	if p.Request != "" {
+		parts = append(parts, p.Request)
+	}
+	for _, c := range p.Changes {
+		switch {
+		case c.Deleted:
+			parts = append(parts, c.Field+": "+willBeDeleted)
+		case c.Old == "":
+			parts = append(parts, c.Field+": "+c.New)
+		default:
+			parts = append(parts, c.Field+": "+c.Old+" -> "+c.New)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// requestLine says what the plan comes to.
+func (v *planView) requestLine() string {
+	line := count(int64(v.Requests), "request")
+	if v.Requests > 0 && v.Expected != "" {
+		line += ", " + v.Expected + " at the present budget"
+	}
+	return line
+}
+
+// planLines is how many rows a plan shows unless all are asked for.
+const planLines = 50
+
+// print shows the plan as a table, most rows of it when most is not 0.
+func (v *planView) print(w io.Writer, most int) error {
+	t := newTable("line", "class", v.Thing, "site", "change")
+	shown := 0
+	for p := range v.each() {
+		if p.Class == string(jobs.ClassUnchanged) {
+			continue
+		}
+		t.add(fmt.Sprint(p.Line), p.Class, p.Name, p.Site, p.words())
+		if shown++; shown == most {
+			break
+		}
+	}
+	if v.err != nil {
+		return v.err
+	}
+	if shown > 0 {
+		t.write(w)
+		fmt.Fprintln(w)
+	}
+	if left := v.Counts["rows"] - v.Counts[string(jobs.ClassUnchanged)] - shown; left > 0 {
+		fmt.Fprintf(w, "and %s more; --verbose shows all\n", count(int64(left), "row"))
+	}
+	if v.Clears > 0 {
+		fmt.Fprintf(w, "%s %s\n", count(int64(v.Clears), "field"), willBeCleared)
+	}
+	fmt.Fprintf(w, "plan %s: %s: %s\n", v.Run, count(int64(v.Counts["rows"]), "row"), rowWords(v.Counts))
+	fmt.Fprintf(w, "it takes %s\n", v.requestLine())
+	return nil
+}
