@@ -21,7 +21,7 @@ func (p *plan) guard() error {
 	}
 	maxRejected, maxClears := orDefault(g.MaxRejected, 10, 5, rows), orDefault(g.MaxClears, 10, 0, rows)
 	refuse := func(guard, format string, args ...any) error {
-		return &GuardError{Guard: guard, Message: fmt.Sprintf(format, args...) + "; nothing was written" + p.firstReasons()}
+		return &GuardError{Guard: guard, Message: fmt.Sprintf(format, args...) + "; nothing was written" + p.firstReasons(), Headings: p.heading, Held: p.held()}
 	}
 	switch {
 	case u.OnRowFault == "stop" && held > 0:

@@ -103,15 +103,7 @@ func rowFaults(spec *UpdateSpec, table *Table) Errors {
 		if len(damaged) > 0 {
 			return true
 		}
-		_, found := reader.read(rec)
-		for _, m := range spec.Match {
-			if uid := trimBlank(m.Value.Expand(reader.cells(rec))); m.Field == "uid" && reader.op.on == aDevice && uid != "" && !uidForm.MatchString(uid) {
-				found = append(found, rowFault{reader.first(m.Value), fmt.Sprintf("%q is not the uid of a device", clip(uid, 40))})
-			}
-		}
-		for _, f := range found {
-			faults = append(faults, &Error{Pos: rec.Pos(f.column), Message: f.message})
-		}
+		faults = append(faults, reader.faults(rec)...)
 		if len(faults) >= maxListed {
 			last := faults[maxListed-1]
 			faults = append(faults[:maxListed], &Error{Pos: last.Pos, Message: "the rows after this one may have faults, too"})
@@ -119,6 +111,22 @@ func rowFaults(spec *UpdateSpec, table *Table) Errors {
 		}
 		return true
 	})
+	return faults
+}
+
+// faults lists what is wrong with a row, as far as it can be told without the
+// account.
+func (r *rowReader) faults(rec Record) Errors {
+	_, found := r.read(rec)
+	for _, m := range r.spec.Match {
+		if uid := trimBlank(m.Value.Expand(r.cells(rec))); m.Field == "uid" && r.op.on == aDevice && uid != "" && !uidForm.MatchString(uid) {
+			found = append(found, rowFault{r.first(m.Value), fmt.Sprintf("%q is not the uid of a device", clip(uid, 40))})
+		}
+	}
+	var faults Errors
+	for _, f := range found {
+		faults = append(faults, &Error{Pos: rec.Pos(f.column), Message: f.message})
+	}
 	return faults
 }
 

@@ -87,6 +87,13 @@ type IncompleteError struct{ Message string }
 func (e *IncompleteError) Error() string { return e.Message }
 
 // GuardError says that a guard stopped the run before harm.
-type GuardError struct{ Guard, Message string }
+type GuardError struct {
+	Guard, Message string
+
+	// Headings and Held are those of the input and its rows that would have been
+	// held back, where the guard spoke before anything was sent.
+	Headings []string
+	Held     []Reject
+}
 
 func (e *GuardError) Error() string { return e.Message }

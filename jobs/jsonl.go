@@ -157,7 +157,7 @@ func (j *jsonLines) row(t *Table, at map[string]int, line int, text []byte) sour
 	}
 	object, bad := parseObject(t, line, text)
 	if bad != nil {
-		row.faults = Errors{bad}
+		row.faults, row.Extra = Errors{bad}, []string{strings.ToValidUTF8(string(text), "\ufffd")}
 		return row
 	}
 	var seen []string

@@ -25,6 +25,9 @@ const (
 type planView struct {
 	Run, Job, File, Account, Operation string
 
+	State string // of the run
+	Begun bool   // something of it was sent
+
 	Thing    string // what a target is called
 	Made     time.Time
 	Counts   map[string]int // rows by class, and rows in all
@@ -71,7 +74,7 @@ func (s *state) viewPlan(ctx context.Context, rec checkpoint.Run, values bool) (
 	}
 	v := &planView{
 		Run: rec.ID, Job: rec.JobName, File: rec.JobPath, Account: rec.Account, Thing: "target", Made: rec.Created,
-		Counts: planCounts(counts), Values: values,
+		State: string(rec.State), Begun: rec.Writes > 0, Counts: planCounts(counts), Values: values,
 		rows: func() iter.Seq2[checkpoint.Row, error] { return s.store.Rows(ctx, rec.ID) },
 	}
 	requests := map[string]bool{}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"strings"
 
 	"rmmjob/checkpoint"
 	"rmmjob/internal/output"
@@ -101,12 +100,7 @@ func (s *session) writeResultsTo(ctx context.Context, dir string) (_ []file, err
 		}
 		if jobs.RowClass(row.Class) == jobs.ClassHeading {
 			var headers []string
-			for i, h := range detail.Cells {
-				if h != "" && !strings.HasPrefix(h, "_") {
-					own = append(own, i)
-					headers = append(headers, h)
-				}
-			}
+			own, headers = ownColumns(detail.Cells)
 			headers = append(headers, resultColumns...)
 			for i, name := range resultNames {
 				if files[i], err = output.Create(filepath.Join(dir, name), s.rec.ID); err != nil {

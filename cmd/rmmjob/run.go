@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -244,7 +245,7 @@ func (s *session) prepare(ctx context.Context, path string) (err error) {
 		}
 	case s.job.Update != nil:
 		if s.input, err = jobs.OpenInput(s.job); err != nil {
-			return err
+			return s.withRejects(err)
 		}
 		if s.resume == "" { // a run that is unfinished was agreed to when it began
 			if err := s.confirmed(); err != nil {
@@ -520,6 +521,11 @@ func (s *session) conclude(sum runner.Summary, err error) error {
 	}
 	if s.job.Update != nil {
 		if rerr := s.writeResults(ctx); rerr != nil && cause == nil {
+			state, cause = checkpoint.RunLocalIO, rerr
+		}
+	}
+	if guard, ok := errors.AsType[*jobs.GuardError](cause); ok && len(guard.Held) > 0 {
+		if rerr := s.saveRejects(s.st, guard.Headings, slices.Values(guard.Held)); rerr != nil {
 			state, cause = checkpoint.RunLocalIO, rerr
 		}
 	}

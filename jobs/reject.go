@@ -1,0 +1,67 @@
+package jobs
+
+import (
+	"fmt"
+	"iter"
+	"strings"
+)
+
+// Reject is a row of an input that cannot be used as it is, for a file that can be
+// mended and fed back.
+type Reject struct {
+	Line, Column int
+	Reason       string
+	Cells        []string // by the headings of the input
+	Extra        []string // beyond the headings
+}
+
+// Rejects reads an input that [OpenInput] has refused, and gives its headings and
+// the rows that have a fault, in their order. There are none where no single row is
+// to blame: the file is not there, is of another kind, or lacks a column.
+func Rejects(job *Job) (headings []string, rows iter.Seq[Reject]) {
+	none := func(func(Reject) bool) {}
+	if job.Update == nil || job.Update.Rows.From != nil {
+		return nil, none
+	}
+	table, err := OpenTable(job.Update.Rows, job.Update.columns())
+	if err != nil || table.Line == 0 {
+		return nil, none
+	}
+	reader := newRowReader(job.Update, table)
+	return table.Headers, func(yield func(Reject) bool) {
+		// A fault of the reading itself has been reported.
+		_ = table.each(func(rec Record, damaged Errors, science []Pos) bool {
+			faults := damaged
+			for _, pos := range science {
+				faults = append(faults, &Error{Pos: pos, Message: "the value looks like Excel scientific notation"})
+			}
+			if len(damaged) == 0 {
+				faults = append(faults, reader.faults(rec)...)
+			}
+			if len(faults) == 0 {
+				return true
+			}
+			return yield(newReject(rec, faults))
+		})
+	}
+}
+
+// newReject puts the faults of a row into words.
+func newReject(rec Record, faults Errors) Reject {
+	reasons := make([]string, len(faults))
+	for i, f := range faults {
+		reasons[i] = f.Message
+	}
+	return Reject{Line: rec.Line, Column: faults[0].Pos.Column, Reason: strings.Join(reasons, "; "), Cells: rec.Cells, Extra: rec.Extra}
+}
+
+// held are the rows of a plan that are held back.
+func (p *plan) held() []Reject {
+	var rows []Reject
+	for _, row := range p.rows {
+		if row.class.Held() {
+			rows = append(rows, Reject{Line: row.line, Column: 1, Reason: fmt.Sprintf("%s: %s", row.class, row.reason), Cells: row.cells})
+		}
+	}
+	return rows
+}
