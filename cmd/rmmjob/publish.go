@@ -90,7 +90,7 @@ func (p *projection) describe(i int, m output.Made) file {
 // collect gives the rows of the run to the set.
 func (p *projection) collect(ctx context.Context, set *output.Set) error {
 	element := p.job.Export.Element
-	order, unknowns := output.DefaultSort(element), output.NewUnknowns(element)
+	order, unknowns := output.Ascending(output.DefaultSort(element)...), output.NewUnknowns(element)
 	for rec, err := range p.records(ctx) {
 		if err != nil {
 			return err

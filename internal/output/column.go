@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -12,25 +13,37 @@ import (
 
 // Column formats beyond those of dates.
 const (
-	FormatRaw  = "raw"  // the value as the API sent it: dates and numbers unchanged
-	FormatJSON = "json" // JSON text of any value, text in quotes too
-	FormatJoin = "join" // the elements of a list in one cell, joined by Separator
+	FormatRaw   = "raw"   // the value as the API sent it: dates and numbers unchanged
+	FormatJSON  = "json"  // JSON text of any value, text in quotes too
+	FormatJoin  = "join"  // the elements of a list in one cell, with a separator between them
+	FormatBytes = "bytes" // a number of bytes as people read it, or in a unit
 )
 
 // Separator stands between the elements of a list that the format join puts
-// into one cell.
+// into one cell, where the column names no other.
 const Separator = "; "
 
 // Formats lists the formats a column may have.
 func Formats() []string {
-	return []string{FormatDate, DatesRFC3339, DatesExcel, DatesMS, FormatRaw, FormatJSON, FormatJoin}
+	return []string{FormatDate, DatesRFC3339, DatesExcel, DatesMS, FormatRaw, FormatJSON, FormatJoin, FormatBytes}
 }
 
 // ColumnSpec is a column as a job names it: hostname is a path alone,
 // {lastSeen: rfc3339} a path and a format, {AssetTag: udf.udf1} a header and a
 // path. Where Header is empty it is Path as written; an empty Format is the
 // usual one of the field.
-type ColumnSpec struct{ Header, Path, Format string }
+type ColumnSpec struct {
+	Header, Path, Format string
+	Argument
+}
+
+// Argument is what a format is told beside its name. The zero value of each is
+// its default.
+type Argument struct {
+	Separator string         // of join; "; " by default
+	Unit      string         // of bytes: one of Units; by default each cell has the unit that fits
+	Zone      *time.Location // of dates; that of the output by default
+}
 
 // Column is a resolved column.
 type Column struct {
@@ -38,6 +51,7 @@ type Column struct {
 	Path   string // where the value is; see Record.Lookup
 	Format string // one of Formats, or "" for the usual form of the field's kind
 	Kind   Kind   // what the field is known to hold; KindNull if it is not known
+	Argument
 
 	named bool // the job chose the header
 }
@@ -70,9 +84,9 @@ const (
 	reasonDetail = "detail not asked for"
 )
 
-// Resolve turns the columns of a job into columns of an element. No specs at
-// all mean the preset "default" with the columns of the details; the name of a
-// preset stands for its columns. udf7 is short for udf.udf7, with any number
+// Resolve turns the columns of a job into columns of an element. The name of a
+// preset stands for its columns; alone, it also has the columns of the details.
+// No specs at all mean the preset "default". udf7 is short for udf.udf7, with any number
 // from 1. A field that is not known is an error unless its format is raw.
 //
 // with names the details the job asks for beside the element (audit, software).
@@ -94,14 +108,18 @@ func Resolve(elementName string, specs []ColumnSpec, with ...string) ([]Column, 
 		extra = append(extra, add...)
 	}
 	if len(specs) == 0 {
-		columns, _ := Preset(elementName, PresetDefault)
-		return append(columns, extra...), nil
+		specs = []ColumnSpec{{Path: PresetDefault}}
+	}
+	if len(specs) == 1 && specs[0].bare() {
+		if columns, ok := Preset(elementName, specs[0].Path); ok {
+			return append(columns, extra...), nil
+		}
 	}
 	var columns []Column
 	used := map[string]bool{}
 	for i, spec := range specs {
 		var add []Column
-		if spec.Header == "" && spec.Format == "" {
+		if spec.bare() {
 			if _, isField := e.find(spec.Path); !isField {
 				add, _ = Preset(elementName, spec.Path)
 			}
@@ -125,8 +143,11 @@ func Resolve(elementName string, specs []ColumnSpec, with ...string) ([]Column, 
 	return columns, nil
 }
 
+// bare reports whether the job gives a path and nothing else.
+func (s ColumnSpec) bare() bool { return s.Header == "" && s.Format == "" }
+
 func (e *element) resolve(spec ColumnSpec, with []string) (Column, *ColumnError) {
-	c := Column{Header: spec.Header, Path: spec.Path, Format: spec.Format, named: spec.Header != ""}
+	c := Column{Header: spec.Header, Path: spec.Path, Format: spec.Format, Argument: spec.Argument, named: spec.Header != ""}
 	if c.Header == "" {
 		c.Header = spec.Path
 	}
@@ -149,7 +170,7 @@ func (e *element) resolve(spec ColumnSpec, with []string) (Column, *ColumnError)
 	if !known && c.Format != FormatRaw {
 		return c, &ColumnError{Name: spec.Path, Reason: reasonColumn, Suggestion: e.suggest(spec.Path, with)}
 	}
-	if d := detailOf(e.name, c.Path); known && d != "" && !slices.Contains(with, d) {
+	if d := e.detailOf(c.Path); known && d != "" && !slices.Contains(with, d) {
 		return c, &ColumnError{Name: spec.Path, Reason: reasonDetail}
 	}
 	c.Kind = field.Kind
@@ -194,21 +215,32 @@ func (s Style) Validate() error {
 // do not tell their zone themselves, name it here, as in
 // "lastSeen (Europe/London)", unless the job chose the header.
 func Headers(columns []Column, s Style) []string {
-	zone := "UTC"
-	switch {
-	case s.Location == time.Local:
-		zone = "local time"
-	case s.Location != nil:
-		zone = s.Location.String()
-	}
 	headers := make([]string, len(columns))
 	for i, c := range columns {
 		headers[i] = c.Header
 		if c.notation(s) == DatesExcel && !c.named {
-			headers[i] += " (" + zone + ")"
+			headers[i] += " (" + zoneName(c.zone(s)) + ")"
 		}
 	}
 	return headers
+}
+
+func zoneName(zone *time.Location) string {
+	switch zone {
+	case nil:
+		return "UTC"
+	case time.Local:
+		return "local time"
+	}
+	return zone.String()
+}
+
+// zone is the zone of the column's dates; nil is UTC.
+func (c Column) zone(s Style) *time.Location {
+	if c.Zone != nil {
+		return c.Zone
+	}
+	return s.Location
 }
 
 // notation is the notation of the column's dates, "" if it has none.
@@ -243,6 +275,8 @@ func (c Column) Cell(rec Record, s Style) Value {
 		cell = Value{KindObject, jsonText(v)}
 	case FormatJoin:
 		cell = c.join(v, s)
+	case FormatBytes:
+		cell = c.bytes(v)
 	default:
 		cell = c.one(v, s)
 	}
@@ -255,7 +289,7 @@ func (c Column) Cell(rec Record, s Style) Value {
 // one writes a value that is not taken apart.
 func (c Column) one(v any, s Style) Value {
 	if notation := c.notation(s); notation != "" {
-		return dateValue(v, notation, s.Location)
+		return dateValue(v, notation, c.zone(s))
 	}
 	return plain(v)
 }
@@ -277,7 +311,7 @@ func (c Column) join(v any, s Style) Value {
 	if parts == nil {
 		return Value{}
 	}
-	return Value{KindText, strings.Join(parts, Separator)}
+	return Value{KindText, strings.Join(parts, cmp.Or(c.Separator, Separator))}
 }
 
 func rawValue(v any) Value {

@@ -29,7 +29,7 @@ func Example() {
 			fmt.Println(err)
 			return
 		}
-		key := output.SortKey(record, output.DefaultSort("devices"))
+		key := output.SortKey(record, output.Ascending(output.DefaultSort("devices")...))
 		if err := sorter.Add(key, output.Row(nil, columns, record, style)); err != nil {
 			fmt.Println(err)
 			return

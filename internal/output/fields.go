@@ -26,11 +26,13 @@ type Field struct {
 
 // element is what the package knows of one kind of list element.
 type element struct {
-	name   string
-	sort   []string // default row order
-	fields []Field
-	index  map[string]int      // path → position in fields
-	inner  map[string]struct{} // paths of objects that only appear as parts of field paths
+	name    string
+	base    string   // the element whose presets and details it has; its own name but for nested ones
+	parents []string // fields of what a nested element belongs to, where it does not tell them itself
+	sort    []string // default row order
+	fields  []Field
+	index   map[string]int      // path → position in fields
+	inner   map[string]struct{} // paths of objects that only appear as parts of field paths
 }
 
 // The tables follow the API's published schema; kinds of dates and the fields
@@ -477,16 +479,62 @@ var details = map[string][]detail{
 	},
 }
 
+// Details lists the names of the details that a job can ask for beside an
+// element, in a fixed order; nil if it has none.
+func Details(elementName string) []string {
+	e, ok := loadElements()[elementName]
+	if !ok {
+		return nil
+	}
+	var names []string
+	for _, d := range details[e.base] {
+		names = append(names, d.name)
+	}
+	return names
+}
+
 type detail struct {
 	name string
 	of   []string // elements; several if the answer depends on the class of the device
 	list bool
 }
 
+// parentFields are what a nested element is told of what it belongs to.
+var parentFields = map[string][]string{
+	"site":       {"siteUid", "siteName"},
+	"device":     {"siteUid", "siteName", "deviceUid", "hostname"},
+	"job":        {"jobUid"},
+	"job result": {"jobUid", "deviceUid"},
+	"mac":        {"macAddress"},
+}
+
+// nested are the operations that answer with what belongs to something else. Their elements are elements of their own,
+// under the operation's name: those of the base with the fields of the parent before them.
+var nested = map[string]struct {
+	base, parent string
+	tells        bool // the element says itself whose it is, so the presets do without the parent
+}{
+	"site-variables": {"variables", "site", false}, "site-filters": {"filters", "site", false},
+	"site-settings":    {"siteSettings", "site", false},
+	"site-alerts-open": {"alerts", "site", true}, "site-alerts-resolved": {"alerts", "site", true},
+	"device-alerts-open": {"alerts", "device", true}, "device-alerts-resolved": {"alerts", "device", true},
+	"device-audit": {"deviceAudit", "device", false}, "printer-audit": {"printerAudit", "device", false},
+	"esxi-audit": {"esxiAudit", "device", false}, "device-software": {"software", "device", false},
+	"device-by-mac": {"devices", "mac", false}, "device-audit-by-mac": {"deviceAudit", "mac", false},
+	"job-components": {"jobComponents", "job", false},
+	"job-stdout":     {"jobStdData", "job result", false}, "job-stderr": {"jobStdData", "job result", false},
+}
+
+// parentOrder is the order of nested rows: by the names of what they belong to, as people look for them.
+var parentOrder = []string{"jobUid", "siteName", "siteUid", "hostname", "deviceUid", "macAddress"}
+
 var loadElements = sync.OnceValue(func() map[string]*element {
 	elements := make(map[string]*element, len(fieldTables))
 	for name, table := range fieldTables {
-		elements[name] = &element{name: name, fields: parseFields(table)}
+		elements[name] = &element{name: name, base: name, fields: parseFields(table), sort: sortKeys[name]}
+		if e := elements[name]; e.sort == nil {
+			e.sort = []string{e.fields[0].Path}
+		}
 	}
 	// Details are added only when every table is read; their own details are
 	// not part of them.
@@ -496,12 +544,11 @@ var loadElements = sync.OnceValue(func() map[string]*element {
 			extra[name] = append(extra[name], d.expand(elements)...)
 		}
 	}
-	for name, e := range elements {
-		e.sort = sortKeys[name]
-		if e.sort == nil {
-			e.sort = []string{e.fields[0].Path}
-		}
-		e.fields = append(e.fields, extra[name]...)
+	for name, n := range nested {
+		elements[name] = elements[n.base].under(name, parentFields[n.parent], n.tells)
+	}
+	for _, e := range elements {
+		e.fields = append(e.fields, extra[e.base]...)
 		e.index = make(map[string]int, len(e.fields))
 		e.inner = make(map[string]struct{})
 		for i, f := range e.fields {
@@ -515,6 +562,24 @@ var loadElements = sync.OnceValue(func() map[string]*element {
 	}
 	return elements
 })
+
+// under is the element of an operation whose answers belong to a parent.
+func (e *element) under(name string, parents []string, tells bool) *element {
+	n := &element{name: name, base: e.name}
+	for _, path := range parents {
+		n.fields = append(n.fields, Field{Path: path, Kind: KindText})
+	}
+	if !tells {
+		n.parents = parents
+	}
+	n.fields = append(n.fields, e.fields...)
+	for _, path := range slices.Concat(parentOrder, e.sort) {
+		if slices.Contains(parents, path) || slices.Contains(e.sort, path) && !slices.Contains(n.sort, path) {
+			n.sort = append(n.sort, path)
+		}
+	}
+	return n
+}
 
 // parseFields reads a table above. The tables are part of the program, so a
 // bad line is a bug.
@@ -565,30 +630,30 @@ func (d detail) expand(elements map[string]*element) []Field {
 
 // Elements lists the names of the elements the package knows, sorted: the
 // names of the arrays in the API's answers (devices, sites, alerts, ...), and
-// names of their own for single answers and for the short device with network
-// interfaces (networkInterfaces), whose array is called devices too.
+// names of their own for single answers, for the short device with network
+// interfaces (networkInterfaces), whose array is called devices too, and for
+// what belongs to something else (site-variables).
 func Elements() []string { return slices.Sorted(maps.Keys(loadElements())) }
 
 // ElementOf gives the element that a read operation of the API answers with,
-// for every operation name of the catalogue (site-devices → devices).
+// for every operation name of the catalogue (site-devices → devices). Answers
+// that do not tell which site, device or job they belong to are elements of
+// their own, which have fields for that (site-variables).
 func ElementOf(operation string) (name string, ok bool) {
+	if _, ok := nested[operation]; ok {
+		return operation, true
+	}
 	name, ok = operationElements[operation]
 	return name, ok
 }
 
 var operationElements = map[string]string{
 	"account": "account", "devices": "devices", "site-devices": "devices", "device": "devices",
-	"device-by-id": "devices", "device-by-mac": "devices", "sites": "sites", "site": "sites",
-	"site-settings": "siteSettings", "users": "users", "variables": "variables",
-	"site-variables": "variables", "components": "components", "dnet-site-mappings": "dnetSiteMappings",
-	"alerts-open": "alerts", "alerts-resolved": "alerts", "site-alerts-open": "alerts",
-	"site-alerts-resolved": "alerts", "device-alerts-open": "alerts", "device-alerts-resolved": "alerts",
-	"alert": "alerts", "site-filters": "filters", "default-filters": "filters", "custom-filters": "filters",
-	"site-network-interfaces": "networkInterfaces", "device-software": "software",
-	"activity-logs": "activities", "job": "jobs", "job-components": "jobComponents",
-	"job-results": "jobResults", "job-stdout": "jobStdData", "job-stderr": "jobStdData",
-	"device-audit": "deviceAudit", "device-audit-by-mac": "deviceAudit", "printer-audit": "printerAudit",
-	"esxi-audit": "esxiAudit", "system-status": "systemStatus", "request-rate": "requestRate",
+	"device-by-id": "devices", "sites": "sites", "site": "sites", "users": "users", "variables": "variables",
+	"components": "components", "dnet-site-mappings": "dnetSiteMappings", "alerts-open": "alerts",
+	"alerts-resolved": "alerts", "alert": "alerts", "default-filters": "filters", "custom-filters": "filters",
+	"site-network-interfaces": "networkInterfaces", "activity-logs": "activities", "job": "jobs",
+	"job-results": "jobResults", "system-status": "systemStatus", "request-rate": "requestRate",
 	"pagination": "pagination",
 }
 
@@ -673,7 +738,7 @@ func (e *element) suggest(name string, with []string) string {
 	}
 	best, bestCost := "", 1+len(want)/3
 	for _, f := range e.fields {
-		if d := detailOf(e.name, f.Path); d != "" && !slices.Contains(with, d) {
+		if d := e.detailOf(f.Path); d != "" && !slices.Contains(with, d) {
 			continue
 		}
 		path := strings.ToLower(f.Path)

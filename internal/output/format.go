@@ -241,6 +241,11 @@ func (c Column) cells(s Style) Kind {
 		return KindObject
 	case FormatJoin:
 		return KindText
+	case FormatBytes:
+		if c.Unit == "" {
+			return KindText
+		}
+		return KindNumber
 	}
 	switch c.notation(s) {
 	case "":

@@ -90,9 +90,9 @@ func Preset(elementName, name string) ([]Column, bool) {
 		return nil, false
 	}
 	var paths []string
-	switch list, listed := presetColumns[elementName][name]; {
+	switch list, listed := presetColumns[e.base][name]; {
 	case listed:
-		paths = expandUDFs(strings.Fields(list), defaultUDFs)
+		paths = expandUDFs(slices.Concat(e.parents, strings.Fields(list)), defaultUDFs)
 	case name == PresetDefault || name == PresetSummary || name == PresetAll:
 		paths = expandUDFs(e.allPaths(), allUDFs)
 	default:
@@ -106,11 +106,11 @@ func Preset(elementName, name string) ([]Column, bool) {
 // such detail.
 func Detail(elementName, name string) (columns []Column, ok bool) {
 	e, known := loadElements()[elementName]
-	if !known || !slices.ContainsFunc(details[elementName], func(d detail) bool { return d.name == name }) {
+	if !known || !slices.Contains(Details(elementName), name) {
 		return nil, false
 	}
 	paths := []string{name}
-	if list, listed := detailColumns[elementName+" "+name]; listed {
+	if list, listed := detailColumns[e.base+" "+name]; listed {
 		paths = strings.Fields(list)
 	}
 	return e.columns(paths), true
@@ -118,8 +118,8 @@ func Detail(elementName, name string) (columns []Column, ok bool) {
 
 // detailOf names the detail of an element that a path leads into, or "" if the
 // element itself has the value.
-func detailOf(elementName, path string) string {
-	for _, d := range details[elementName] {
+func (e *element) detailOf(path string) string {
+	for _, d := range details[e.base] {
 		if path == d.name || strings.HasPrefix(path, d.name+".") {
 			return d.name
 		}
@@ -127,13 +127,44 @@ func detailOf(elementName, path string) string {
 	return ""
 }
 
+// DetailOf names the detail of an element that a path leads into, or "" if the
+// element itself has the value.
+func DetailOf(elementName, path string) string {
+	if e, ok := loadElements()[elementName]; ok {
+		return e.detailOf(path)
+	}
+	return ""
+}
+
+// Exploded gives the columns of an export whose rows are the elements of the
+// list at path: in place of the list as a whole there is a column for each field
+// that its elements are known to have.
+func Exploded(elementName string, columns []Column, path string) []Column {
+	e, ok := loadElements()[elementName]
+	if !ok {
+		return columns
+	}
+	var inside []string
+	for _, f := range e.fields {
+		if rest, ok := strings.CutPrefix(f.Path, path+"."); ok && !strings.Contains(rest, ".") {
+			inside = append(inside, f.Path)
+		}
+	}
+	i := slices.IndexFunc(columns, func(c Column) bool { return c.Path == path })
+	if i < 0 || len(inside) == 0 {
+		return columns
+	}
+	return slices.Concat(columns[:i], e.columns(inside), columns[i+1:])
+}
+
 // allPaths lists the fields of the preset "all": without those inside lists,
-// without details, and without an object whose parts are there anyway.
+// without details, without a parent that the element tells itself, and without
+// an object whose parts are there anyway.
 func (e *element) allPaths() []string {
 	var paths []string
 	for _, f := range e.fields {
 		switch _, split := e.inner[f.Path]; {
-		case f.InList, detailOf(e.name, f.Path) != "", split && f.Kind == KindObject && !f.Open:
+		case f.InList, e.detailOf(f.Path) != "", e.tells(f.Path), split && f.Kind == KindObject && !f.Open:
 		case f.Path == "udf":
 			paths = append(paths, "udfs")
 		default:
@@ -141,6 +172,13 @@ func (e *element) allPaths() []string {
 		}
 	}
 	return paths
+}
+
+// tells reports whether a field is of the parent and the element has the same
+// under a name of its own.
+func (e *element) tells(path string) bool {
+	n, ok := nested[e.name]
+	return ok && n.tells && slices.Contains(parentFields[n.parent], path)
 }
 
 // expandUDFs puts udf1 to udfN in the place of the word udfs.
@@ -160,7 +198,7 @@ func expandUDFs(paths []string, n int) []string {
 func (e *element) columns(paths []string) []Column {
 	columns := make([]Column, len(paths))
 	for i, path := range paths {
-		columns[i], _ = e.resolve(ColumnSpec{Path: path}, []string{detailOf(e.name, path)})
+		columns[i], _ = e.resolve(ColumnSpec{Path: path}, []string{e.detailOf(path)})
 	}
 	return columns
 }

@@ -16,17 +16,57 @@ import (
 	"strings"
 )
 
-// SortKey gives bytes whose order is that of the values at the paths, the
-// first path first: missing and null before numbers by value, false, true,
-// then text without regard to case, equal text by its bytes. Two records that
-// differ in a path have different keys.
-func SortKey(rec Record, paths []string) []byte {
+// Order is one criterion of the order of rows.
+type Order struct {
+	Path       string // where the value is; see Record.Lookup
+	Kind       Kind   // dates are ordered by the instant, in whatever notation they were sent
+	Descending bool
+}
+
+// Ascending makes an order of paths, the first path first.
+func Ascending(paths ...string) []Order {
+	order := make([]Order, len(paths))
+	for i, path := range paths {
+		order[i].Path = path
+	}
+	return order
+}
+
+// SortKey gives bytes whose order is that of the values: missing and null
+// before numbers by value, false, true, then text without regard to case, equal
+// text by its bytes; the other way round where the order is descending. Two
+// records that differ in a value have different keys.
+func SortKey(rec Record, order []Order) []byte {
 	var key []byte
-	for _, path := range paths {
-		v, _ := rec.Lookup(path)
+	for _, o := range order {
+		v, _ := rec.Lookup(o.Path)
+		if o.Kind == KindDate {
+			v = sortableDate(v)
+		}
+		start := len(key)
 		key = appendSortKey(key, v)
+		if o.Descending {
+			// No value's bytes begin those of another, so that turning them
+			// over turns the order over.
+			for i := start; i < len(key); i++ {
+				key[i] = ^key[i]
+			}
+		}
 	}
 	return key
+}
+
+// sortableDate gives a date in a notation that sorts, "no date" as null, and what
+// is no date as it is.
+func sortableDate(v any) any {
+	t, ok := ParseDate(v)
+	switch {
+	case !ok:
+		return v
+	case t.IsZero():
+		return nil
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000000000")
 }
 
 func appendSortKey(key []byte, v any) []byte {

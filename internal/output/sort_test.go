@@ -29,25 +29,25 @@ func TestSortKeyOrder(t *testing.T) {
 	var last []byte
 	for _, in := range ordered {
 		rec := parse(t, `{"v":`+in+`}`)
-		key := SortKey(rec, []string{"v"})
+		key := SortKey(rec, Ascending("v"))
 		if bytes.Compare(last, key) >= 0 {
 			t.Errorf("%s does not come after the value before it", in)
 		}
 		last = key
 	}
 	for _, same := range [][2]string{{`1`, `1.0`}, {`1500`, `1.5E3`}, {`0`, `-0.0`}} {
-		a, b := SortKey(parse(t, `{"v":`+same[0]+`}`), []string{"v"}), SortKey(parse(t, `{"v":`+same[1]+`}`), []string{"v"})
+		a, b := SortKey(parse(t, `{"v":`+same[0]+`}`), Ascending("v")), SortKey(parse(t, `{"v":`+same[1]+`}`), Ascending("v"))
 		if !bytes.Equal(a, b) {
 			t.Errorf("%s and %s are ordered differently", same[0], same[1])
 		}
 	}
-	if SortKey(Record{"v": json.Number("1e99")}, []string{"v"}) == nil {
+	if SortKey(Record{"v": json.Number("1e99")}, Ascending("v")) == nil {
 		t.Error("a huge number has no key")
 	}
 }
 
 func TestSortKeyOfSeveralPaths(t *testing.T) {
-	paths := DefaultSort("devices")
+	paths := Ascending(DefaultSort("devices")...)
 	var names []string
 	keys := map[string][]byte{}
 	for _, in := range []string{

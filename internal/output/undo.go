@@ -35,6 +35,7 @@ func Reversals() []Reversal {
 		{"format", FormatDate, false, "the time of day is lost"},
 		{"format", FormatRaw, true, "numbers and text as the API sent them"},
 		{"format", FormatJSON, true, "the same JSON value; the order of keys is lost"},
+		{"format", FormatBytes, false, "the number is rounded to two decimals of its unit"},
 		{"format", FormatJoin, false, "elements that hold the separator, empty ones and the kind of a single one are lost"},
 	}
 }
@@ -98,6 +99,7 @@ func (s Style) UndoDate(cell string) (t time.Time, ok bool) {
 // rewritten.
 func (c Column) Unchanged(cell string, rec Record, s Style) bool {
 	written := c.Cell(rec, s)
+	s.Location = c.zone(s)
 	if cell == written.Text || oneBreak.Replace(cell) == oneBreak.Replace(written.Text) {
 		return true
 	}

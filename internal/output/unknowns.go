@@ -35,7 +35,7 @@ func NewUnknowns(elementName string) *Unknowns {
 		return u
 	}
 	for _, f := range e.fields {
-		if len(f.Enum) == 0 || f.InList || detailOf(elementName, f.Path) != "" {
+		if len(f.Enum) == 0 || f.InList || e.detailOf(f.Path) != "" {
 			continue
 		}
 		known := make(map[string]bool, len(f.Enum))
