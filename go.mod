@@ -3,6 +3,7 @@ module rmmjob
 go 1.26.0
 
 require (
+	github.com/expr-lang/expr v1.17.8
 	github.com/getkin/kin-openapi v0.153.0
 	github.com/gofrs/flock v0.13.2
 	github.com/parquet-go/parquet-go v0.32.0

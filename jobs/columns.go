@@ -3,8 +3,10 @@ package jobs
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"gopkg.in/yaml.v3"
 
@@ -65,17 +67,15 @@ func (d *decoder) column(n *yaml.Node) (column, bool) {
 		head, _ := d.word(key, "the header of a column")
 		if value.Kind == yaml.MappingNode {
 			c.spec.Header = head
-			d.section(value, "a column", []field{
-				{"path", need, d.into(&c.spec.Path, "path")},
-				{"format", false, d.choice(&c.spec.Format, "format", output.Formats()...)},
-			})
+			d.columnParts(value, &c.spec)
 			return
 		}
 		word, ok := d.word(value, "a column")
 		switch {
 		case !ok:
-		case slices.Contains(output.Formats(), word):
-			c.spec.Path, c.spec.Format = head, word
+		case slices.Contains(output.Formats(), word) || formatCall.MatchString(word):
+			c.spec.Path = head
+			d.columnFormat(value, word, &c.spec)
 		default:
 			c.spec.Header, c.spec.Path = head, word
 		}
@@ -83,20 +83,99 @@ func (d *decoder) column(n *yaml.Node) (column, bool) {
 	return c, len(d.faults) == before
 }
 
+// columnParts reads a column that is written out: its path and at most one format, either by the key format or by the
+// name of the format with its argument, as in join: ', '.
+func (d *decoder) columnParts(n *yaml.Node, spec *output.ColumnSpec) {
+	one := func(n *yaml.Node, read func()) {
+		if spec.Format != "" {
+			d.fault(n, "leave one of them", "a column has one format, not %s and another", spec.Format)
+			return
+		}
+		read()
+	}
+	fields := []field{
+		{"path", need, d.into(&spec.Path, "path")},
+		{"format", false, func(n *yaml.Node) {
+			one(n, func() {
+				if word, ok := d.word(n, "format"); ok {
+					d.columnFormat(n, word, spec)
+				}
+			})
+		}},
+	}
+	for _, name := range []string{output.FormatJoin, output.FormatBytes, output.FormatDate, output.DatesRFC3339, output.DatesExcel} {
+		fields = append(fields, field{name, false, func(n *yaml.Node) {
+			one(n, func() {
+				if argument, ok := d.text(n, name); ok {
+					spec.Format = name
+					d.argument(n, argument, spec)
+				}
+			})
+		}})
+	}
+	d.section(n, "a column", fields)
+}
+
+// formatCall is a format with its argument: join(', '), excel(Europe/Berlin), bytes(GiB).
+var formatCall = regexp.MustCompile(`^([a-z0-9]+)\s*\((.*)\)$`)
+
+// columnFormat reads the name of a format, with its argument in brackets or without.
+func (d *decoder) columnFormat(n *yaml.Node, word string, spec *output.ColumnSpec) {
+	name, argument := word, ""
+	call := formatCall.FindStringSubmatch(word)
+	if call != nil {
+		name, argument = call[1], strings.TrimSpace(call[2])
+		if q := len(argument) - 1; q > 0 && (argument[0] == '\'' || argument[0] == '"') && argument[q] == argument[0] {
+			argument = argument[1:q]
+		}
+	}
+	if !slices.Contains(output.Formats(), name) {
+		d.fault(n, suggestion(name, output.Formats()), "there is no format %q", clip(name, 40))
+		return
+	}
+	if spec.Format = name; call != nil {
+		d.argument(n, argument, spec)
+	}
+}
+
+// argument reads what a format is told beside its name.
+func (d *decoder) argument(n *yaml.Node, text string, spec *output.ColumnSpec) {
+	switch spec.Format {
+	case output.FormatJoin:
+		if text == "" {
+			d.fault(n, "for example join: ', '", "join needs a separator")
+		}
+		spec.Separator = text
+	case output.FormatBytes:
+		if !slices.Contains(output.Units(), text) {
+			d.fault(n, suggestion(text, output.Units()), "there is no unit %q of bytes", clip(text, 40))
+		}
+		spec.Unit = text
+	case output.FormatDate, output.DatesRFC3339, output.DatesExcel:
+		zone, err := time.LoadLocation(text)
+		if err != nil || text == "" {
+			d.fault(n, "names look like Europe/Berlin; Local is that of this machine", "there is no timezone %q", clip(text, 40))
+		}
+		spec.Zone = zone
+	default:
+		d.fault(n, "", "the format %s takes no argument", spec.Format)
+	}
+}
+
 // resolve turns the columns of a job into columns of its element. No columns at all mean the preset default.
-func (d *decoder) resolve(element string, columns []column) []output.Column {
+func (d *decoder) resolve(element string, with []string, columns []column) []output.Column {
 	specs := make([]output.ColumnSpec, len(columns))
 	for i, c := range columns {
 		specs[i] = c.spec
 	}
-	resolved, err := output.Resolve(element, specs)
+	resolved, err := output.Resolve(element, specs, with...)
 	if err == nil {
 		return resolved
 	}
 	// Each by itself, so that all faults are told at once; a heading that is there twice shows only together.
 	before := len(d.faults)
 	for i := range columns {
-		if _, one := output.Resolve(element, specs[i:i+1]); one != nil {
+		if _, one := output.Resolve(element, specs[i:i+1], with...); one != nil {
 			d.columnFault(columns[i], one)
 		}
 	}

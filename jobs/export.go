@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"rmmjob/internal/rmm"
 )
@@ -15,6 +16,7 @@ import (
 const (
 	StageParents = "parents" // an export walks the sites or devices that its list belongs to
 	StageRead    = "read"    // lists are walked
+	StageDetails = "details" // an export reads what it wants beside each element
 	StagePlan    = "planned" // an update has a plan that nobody has applied yet
 	StageApply   = "apply"   // writes are sent
 )
@@ -28,6 +30,10 @@ type Settings struct {
 	// with. An update whose input is another one by then makes no plan of it.
 	InputHash string
 
+	// Now is when the run began. It is the present of dates in the condition of an
+	// export, so that a resumed run judges as it began.
+	Now time.Time
+
 	// Mark is a short name of the run, which the names of its quick jobs carry.
 	Mark string
 }
@@ -39,132 +45,83 @@ func (s Settings) pageSize() int {
 	return s.PageSize
 }
 
-// ExportWork is the work of an export job: it walks the list that the job names,
-// and where that list belongs to a site or a device, the list of every one.
+// ExportWork is the work of an export job. It goes through up to three stages:
+// the sites or devices that the answers belong to, the lists or single answers
+// that the job reads, and the details that it wants beside each element.
 type ExportWork struct {
-	job     *Job
-	set     Settings
-	parents *parents // nil for a list that stands alone
-}
-
-// parents are the objects that a list with a path parameter belongs to.
-type parents struct {
-	list  list
-	param string // path parameter that takes the uid of one
-	class string // device class that alone has the list; "" for all
+	job   *Job
+	set   Settings
+	reach reach
 }
 
 const (
 	parentsPrefix = "parents/"
 	listPrefix    = "list/"
+	detailPrefix  = "detail/"
 )
-
-// auditPath is where the lists are that only one class of devices has.
-const auditPath = "/v2/audit/device/"
 
 // NewExportWork returns the work of a loaded export job.
 func NewExportWork(job *Job, set Settings) *ExportWork {
-	e := &ExportWork{job: job, set: set}
-	from := job.Export.From
-	for _, param := range from.PathParams() {
-		name := map[string]string{"siteUid": "sites", "deviceUid": "devices"}[param]
-		op, ok := rmm.Lookup(name)
-		if !ok {
-			continue
-		}
-		e.parents = &parents{list: list{op: op, id: parentsPrefix + name, again: "auto"}, param: param}
-		if strings.HasPrefix(from.Path, auditPath) {
-			e.parents.class = "device"
-		}
-	}
-	return e
+	set.Now = set.Now.UTC().Truncate(time.Millisecond) // as the checkpoint remembers it
+	return &ExportWork{job: job, set: set, reach: reachOf(job.Export.From)}
 }
 
-// list is the exported list that stands alone.
-func (e *ExportWork) list() list {
+// listOf is what the job reads, for one path: the list or the single answer of a
+// parent, or of what the job names. A nil path is that of a list which stands
+// alone.
+func (e *ExportWork) listOf(path map[string]string) list {
 	op := e.job.Export.From
-	return list{op: op, id: listPrefix + op.Name, query: e.job.Export.Filter, again: e.job.Export.SecondWalk}
-}
-
-// listOf is the exported list of one parent.
-func (e *ExportWork) listOf(uid string) list {
-	l := e.list()
-	l.path = map[string]string{e.parents.param: uid}
-	l.id += "/" + url.PathEscape(uid)
-	l.optional = true
-	if l.again != "always" {
+	l := list{op: op, id: listPrefix + op.Name, path: path, query: e.job.Export.Filter, again: e.job.Export.SecondWalk}
+	for _, param := range op.PathParams() {
+		l.id += "/" + url.PathEscape(path[param])
+		l.optional = true
+	}
+	if l.optional && l.again != "always" || op.Paging == rmm.PagingNone || op.Paging == rmm.PagingArray {
 		l.again = "never" // one more walk for each of thousands of parents is no small price
 	}
 	return l
 }
 
-// lists yields the lists of the read stage.
-func (e *ExportWork) lists(ctx context.Context, a Answers) iter.Seq2[list, error] {
-	if e.parents == nil {
-		return just(e.list())
-	}
-	return func(yield func(list, error) bool) {
-		for uid, err := range e.parents.uids(ctx, a, nil) {
-			if err != nil {
-				yield(list{}, err)
-				return
-			}
-			if !yield(e.listOf(uid), nil) {
-				return
-			}
-		}
-	}
-}
-
-// uids yields the uids of the parents that have the list, and counts the others
-// in leftOut unless that is nil. A device that does not tell its class is asked.
-func (p *parents) uids(ctx context.Context, a Answers, leftOut *int) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for el, err := range elements(ctx, a, parentsPrefix) {
-			if err != nil {
-				yield("", err)
-				return
-			}
-			uid, class := keyOf("uid", el.JSON), keyOf("deviceClass", el.JSON)
-			if uid == "" || p.class != "" && class != "" && class != p.class {
-				if leftOut != nil {
-					*leftOut++
-				}
-				continue
-			}
-			if !yield(uid, nil) {
-				return
-			}
-		}
-	}
-}
-
 // Start returns the first stage and its items.
 func (e *ExportWork) Start() (string, []Item) {
-	if e.parents != nil {
-		return StageParents, []Item{e.parents.list.first(1, e.set.pageSize())}
+	stage, lists := StageParents, e.parentLists()
+	switch given := e.job.Export.Given; {
+	case lists != nil:
+	case given != nil:
+		stage = StageRead
+		for _, path := range given {
+			lists = append(lists, e.listOf(path))
+		}
+	default:
+		stage, lists = StageRead, []list{e.listOf(nil)}
 	}
-	return StageRead, []Item{e.list().first(1, e.set.pageSize())}
+	items := make([]Item, len(lists))
+	for i, l := range lists {
+		items[i] = l.first(1, e.set.pageSize())
+	}
+	return stage, items
 }
 
 // Follow returns the pages that an answer adds.
 func (e *ExportWork) Follow(it Item, body []byte) ([]Item, error) { return followPage(it, body) }
 
 // Settle says what comes when nothing of the stage is left to send. Its error is
-// an *IncompleteError when the list cannot be proved complete. A site or device
+// an *IncompleteError when a list cannot be proved complete, and [Errors] when the
+// job names a site or device that the account does not have. A site or device
 // without such a list is left out and counted in the note of the step: it was
 // deleted meanwhile (404) or is of a kind that has none (400).
 func (e *ExportWork) Settle(ctx context.Context, stage string, a Answers) (Step, error) {
-	var lists iter.Seq2[list, error]
-	switch {
-	case stage == StageParents && e.parents != nil:
-		lists = just(e.parents.list)
-	case stage == StageRead:
-		lists = e.lists(ctx, a)
+	prefix, of := listPrefix, func(_ string, req rmm.Request) list { return e.listOf(req.Path) }
+	switch stage {
+	case StageParents:
+		prefix, of = parentsPrefix, func(_ string, req rmm.Request) list { return wholeList(parentsPrefix, req.Op) }
+	case StageDetails:
+		prefix, of = detailPrefix, e.detailList
+	case StageRead:
 	default:
 		return Step{}, fmt.Errorf("an export of %s has no stage %q", e.job.Export.From.Name, stage)
 	}
-	s, err := settleLists(ctx, a, lists, e.set.pageSize())
+	s, err := settleUnder(ctx, a, prefix, of, e.set.pageSize())
 	switch {
 	case err != nil:
 		return Step{}, err
@@ -172,32 +129,77 @@ func (e *ExportWork) Settle(ctx context.Context, stage string, a Answers) (Step,
 		return Step{Stage: stage, Items: slices.Values(s.again), Note: s.why}, nil
 	case stage == StageParents:
 		return e.spread(ctx, a)
+	case stage == StageDetails:
+		return Step{Done: true, Note: e.withoutDetail(s.absent)}, nil
 	}
-	return Step{Done: true, Note: e.leftOut(s.absent, "the service has no such list for them (404 or 400)")}, nil
+	note, err := e.withoutList(s)
+	if err != nil || len(e.job.Export.With) == 0 {
+		return Step{Done: true, Note: note}, err
+	}
+	return e.detailStep(ctx, a, note)
 }
 
-// spread begins the read stage with one list for each parent.
+// spread begins the read stage with one list or answer for each parent. A parent
+// that cannot have it gets an item that is settled from the start, so that it is
+// counted.
 func (e *ExportWork) spread(ctx context.Context, a Answers) (Step, error) {
-	var uids []string
+	var all []parent
 	leftOut := 0
-	for uid, err := range e.parents.uids(ctx, a, &leftOut) {
+	for p, err := range e.parents(ctx, a) {
 		if err != nil {
 			return Step{}, err
 		}
-		uids = append(uids, uid)
+		if p.reason != "" {
+			leftOut++
+		}
+		all = append(all, p)
 	}
-	first := func(yield func(Item) bool) {
-		for _, uid := range uids {
-			if !yield(e.listOf(uid).first(1, e.set.pageSize())) {
+	items := func(yield func(Item) bool) {
+		for i, p := range all {
+			path := map[string]string{e.reach.param: p.fills}
+			if p.fills == "" {
+				path[e.reach.param] = fmt.Sprintf("?%d", i) // no uid looks so
+			}
+			it := e.listOf(path).first(1, e.set.pageSize())
+			if p.reason != "" {
+				it = it.skipped(p.reason)
+			}
+			if !yield(it) {
 				return
 			}
 		}
 	}
-	why := "they have no uid"
-	if e.parents.class != "" {
-		why = "they are not of class " + e.parents.class
+	why := "they have no " + e.reach.field
+	if e.reach.class != "" {
+		why = "they are not of class " + e.reach.class
 	}
-	return Step{Stage: StageRead, Items: first, Note: e.leftOut(leftOut, why)}, nil
+	return Step{Stage: StageRead, Items: items, Note: e.leftOut(leftOut, why)}, nil
+}
+
+// skipped is an item that needs no request, with the reason.
+func (it Item) skipped(reason string) Item {
+	return Item{Key: it.Key, Birth: Skipped, Reason: reason}
+}
+
+// withoutList says which of the parents, or of what the job names, have no such
+// list or answer. It is no success if none of what the job names is there.
+func (e *ExportWork) withoutList(s survey) (note string, err error) {
+	given := e.job.Export.Given
+	if given == nil {
+		return e.leftOut(s.absent, "the service has no such list for them (404 or 400)"), nil
+	}
+	if s.absent == 0 {
+		return "", nil
+	}
+	names := strings.Join(s.gone, ", ")
+	if more := s.absent - len(s.gone); more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	note = fmt.Sprintf("%s: %d of the %d that %s names are not there (404 or 400): %s", e.job.Export.From.Name, s.absent, len(given), e.reach.given, names)
+	if s.absent == s.judged {
+		return "", &IncompleteError{Message: note}
+	}
+	return note, nil
 }
 
 // leftOut says for people how many parents an export does without, and why.
@@ -205,7 +207,7 @@ func (e *ExportWork) leftOut(n int, why string) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s leaves out %d of the %s: %s", e.job.Export.From.Name, n, e.parents.list.op.Name, why)
+	return fmt.Sprintf("%s leaves out %d of the %s: %s", e.job.Export.From.Name, n, e.reach.parents, why)
 }
 
 // Elements yields what a finished export read, each element once, in the order

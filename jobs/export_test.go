@@ -221,8 +221,8 @@ func BenchmarkWalk(b *testing.B) {
 	w := NewExportWork(job, Settings{})
 	m := memory{}
 	for p, body := range bodies {
-		it := w.list().first(1, pages.size)
-		it.Key = walkKey(w.list().id, 1, p)
+		it := w.listOf(nil).first(1, pages.size)
+		it.Key = walkKey(w.listOf(nil).id, 1, p)
 		m[it.Key] = &record{settled: true, answer: Answer{Key: it.Key, Request: it.Request, OK: true, Body: body}}
 	}
 	b.ReportAllocs()

@@ -16,24 +16,52 @@ import (
 // export reads what to read and where to write it.
 func (d *decoder) export(n *yaml.Node) *ExportSpec {
 	e := &ExportSpec{SecondWalk: "auto"}
-	var filter *yaml.Node
-	var columns []column
-	d.section(n, "export", []field{
-		{"from", need, func(n *yaml.Node) { e.FromPos = d.pos(n.Line, n.Column); e.From = d.from(n) }},
-		{"filter", false, func(n *yaml.Node) { filter = n }},
-		{"second_walk", false, d.choice(&e.SecondWalk, "second_walk", "auto", "always", "never")},
-		{"columns", false, func(n *yaml.Node) { columns = d.columns(n) }},
-		{"to", need, func(n *yaml.Node) { e.To = d.targets(n) }},
-		{"where", false, nil},
-		{"with", false, nil},
-		{"manifest", false, func(n *yaml.Node) { e.Manifest = d.manifest(n) }},
-	})
-	if filter != nil && e.From.Name != "" {
-		e.Filter = d.filter(filter, e.From)
+	later := map[string]*yaml.Node{} // what needs to know the list, or the details
+	keep := func(name string) field {
+		return field{name, false, func(n *yaml.Node) { later[name] = n }}
 	}
-	if e.From.Name != "" {
-		e.Element, _ = output.ElementOf(e.From.Name)
-		e.Columns = d.resolve(e.Element, columns)
+	fields := []field{
+		{"from", need, func(n *yaml.Node) { e.FromPos = d.pos(n.Line, n.Column); e.From = d.from(n) }},
+		{"second_walk", false, d.choice(&e.SecondWalk, "second_walk", "auto", "always", "never")},
+		{"to", need, func(n *yaml.Node) { e.To = d.targets(n) }},
+		{"manifest", false, func(n *yaml.Node) { e.Manifest = d.manifest(n) }},
+	}
+	for _, name := range append([]string{"filter", "with", "where", "columns", "explode", "sort", "rows"}, scopeKeys...) {
+		fields = append(fields, keep(name))
+	}
+	d.section(n, "export", fields)
+	if e.From.Name == "" {
+		if columns := later["columns"]; columns != nil {
+			d.columns(columns)
+		}
+		return e
+	}
+	e.Element, _ = output.ElementOf(e.From.Name)
+	e.Scope = d.scope(n, later, e.From, e.FromPos)
+	for _, part := range []struct {
+		name string
+		read func(*yaml.Node)
+	}{
+		{"filter", func(n *yaml.Node) { e.Filter = d.filter(n, e.From) }},
+		{"with", func(n *yaml.Node) { e.With = d.with(n, e) }},
+		{"explode", func(n *yaml.Node) { d.explode(n, e) }},
+		{"where", func(n *yaml.Node) { e.Where = d.condition(n, e) }},
+		{"sort", func(n *yaml.Node) { d.sort(n, e) }},
+		{"rows", func(n *yaml.Node) { d.rowLimit(n, e) }},
+	} {
+		if n := later[part.name]; n != nil {
+			part.read(n)
+		}
+	}
+	var columns []column
+	if n := later["columns"]; n != nil {
+		if columns = d.columns(n); columns == nil {
+			return e // reported already
+		}
+	}
+	e.Columns = d.resolve(e.Element, e.With, columns)
+	if e.Explode.Path != "" && (columns == nil || columns[0].alone) {
+		e.Columns = output.Exploded(e.Element, e.Columns, e.Explode.Path)
 	}
 	if len(e.Columns) > 0 {
 		d.fits(e)
@@ -41,43 +69,44 @@ func (d *decoder) export(n *yaml.Node) *ExportSpec {
 	return e
 }
 
-// exportable tells whether an export can read an operation: a list that stands alone or is there once for each site or
-// device.
-func exportable(op rmm.Operation) bool {
-	return op.Paging != rmm.PagingNone && !op.IsWrite() &&
-		!slices.ContainsFunc(op.PathParams(), func(p string) bool { return p != "siteUid" && p != "deviceUid" })
-}
-
-// from finds the list to export.
+// from finds the operation to export.
 func (d *decoder) from(n *yaml.Node) rmm.Operation {
 	name, ok := d.word(n, "from")
 	if !ok {
 		return rmm.Operation{}
 	}
-	var lists []string
-	for _, op := range rmm.Operations() {
-		if exportable(op) {
-			lists = append(lists, op.Name)
-		}
-	}
-	hint := "lists: " + strings.Join(lists, ", ")
 	op, known := rmm.Lookup(name)
 	switch {
-	case known && exportable(op):
+	case known && !op.IsWrite():
 		return op
-	case !known:
-		if near := spell.Nearest(name, lists); near != "" {
+	case known:
+		d.fault(n, "rmmjob catalogue tells what can be read", "%q changes the account: it is nothing to read", name)
+	default:
+		hint := "rmmjob catalogue lists what there is"
+		if near := spell.Nearest(name, reads()); near != "" {
 			hint = "did you mean " + strconv.Quote(near) + "?"
 		}
 		d.fault(n, hint, "there is no list %q", clip(name, 40))
-	case op.IsWrite():
-		d.fault(n, hint, "%q changes the account; an export reads a list", name)
-	case op.Paging == rmm.PagingNone:
-		d.fault(n, hint, "%q is a single object; an export reads a list", name)
-	default:
-		d.fault(n, hint, "%q needs a %s, which an export cannot give", name, strings.Join(op.PathParams(), " and a "))
 	}
 	return rmm.Operation{}
+}
+
+// with reads the details that are wanted beside each item.
+func (d *decoder) with(n *yaml.Node, e *ExportSpec) []string {
+	known := output.Details(e.Element)
+	if len(known) == 0 {
+		d.fault(n, "devices, sites and jobs have details", "%s has no details for with", e.From.Name)
+		return nil
+	}
+	var names []string
+	for _, w := range d.places(n, "with") {
+		if !slices.Contains(known, w.Text) {
+			d.faultAt(w.Pos.Line, w.Pos.Column, suggestion(w.Text, known), "%s has no detail %q", e.From.Name, clip(w.Text, 40))
+			continue
+		}
+		names = append(names, w.Text)
+	}
+	return names
 }
 
 // turning are parameters of the activity log that say where to go on reading. The program sets them itself.

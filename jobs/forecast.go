@@ -6,7 +6,9 @@ package jobs
 const FirstPageEnding = "/0000000"
 
 // Last tells whether no stage with further requests follows.
-func (e *ExportWork) Last(stage string) bool { return stage == StageRead }
+func (e *ExportWork) Last(stage string) bool {
+	return stage == StageDetails || stage == StageRead && len(e.job.Export.With) == 0
+}
 
 // Last tells whether no stage with further requests follows.
 func (u *UpdateWork) Last(stage string) bool {

@@ -14,7 +14,9 @@ func TestFirstPageEnding(t *testing.T) {
 }
 
 func TestLast(t *testing.T) {
-	export, update, plan := &ExportWork{}, &UpdateWork{}, &UpdateWork{set: Settings{PlanOnly: true}}
+	export := NewExportWork(&Job{Export: &ExportSpec{}}, Settings{})
+	detailed := NewExportWork(&Job{Export: &ExportSpec{With: []string{"audit"}}}, Settings{})
+	update, plan := &UpdateWork{}, &UpdateWork{set: Settings{PlanOnly: true}}
 	for _, c := range []struct {
 		work  interface{ Last(string) bool }
 		stage string
@@ -22,6 +24,8 @@ func TestLast(t *testing.T) {
 	}{
 		{export, StageParents, false},
 		{export, StageRead, true},
+		{detailed, StageRead, false},
+		{detailed, StageDetails, true},
 		{update, StageRead, false},
 		{update, StageApply, true},
 		{plan, StageRead, true},

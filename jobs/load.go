@@ -42,14 +42,20 @@ type Job struct {
 	Results  string        // absolute folder for copies of the result files; empty for none
 }
 
-// ExportSpec reads a list of the account and writes it to files.
+// ExportSpec reads a list or single answers of the account and writes them to files.
 type ExportSpec struct {
-	From       rmm.Operation // a list; path parameters are siteUid or deviceUid at most
+	From       rmm.Operation // a read
 	FromPos    Pos
 	Filter     url.Values // query of the first request: each key is known to From, each value fits its type
 	SecondWalk string     // auto, always or never
 	Element    string     // what a row is about: the name under which its columns are known
+	Scope                 // of what the list belongs to
+	With       []string   // details, one more request each for every item
+	Where      *Condition // nil for all rows
+	Explode    Explode
 	Columns    []output.Column
+	Sort       []output.Order // before the usual order of the list
+	Rows       RowLimit
 	To         []Target // at least one
 	Manifest   Manifest
 }

@@ -24,7 +24,9 @@ type Selection struct {
 const rowsPrefix = "rows/"
 
 // selectable tells whether rows can be selected from a list.
-func selectable(op rmm.Operation) bool { return exportable(op) && len(op.PathParams()) == 0 }
+func selectable(op rmm.Operation) bool {
+	return exportable(op) && op.Paging != rmm.PagingNone && len(op.PathParams()) == 0
+}
 
 // selects tells whether the rows are selected from a list.
 func (r Rows) selects(list string) bool {
@@ -35,7 +37,7 @@ func (r Rows) selects(list string) bool {
 func (d *decoder) selection(rows, from *yaml.Node) *Selection {
 	s := &Selection{From: d.from(from), Pos: d.pos(from.Line, from.Column)}
 	if s.From.Name != "" && !selectable(s.From) {
-		d.fault(from, "", "%q is there once for each site or device: rows are selected from a list of the whole account", s.From.Name)
+		d.fault(from, "", "%q is no list of the whole account, and rows are selected from one", s.From.Name)
 		return s
 	}
 	for i := 0; i+1 < len(rows.Content); i += 2 {
@@ -71,8 +73,9 @@ func (d *decoder) selected(u *UpdateSpec, op operation) {
 		seen[c.spec.Path] = true
 		return twice
 	})
+	element, _ := output.ElementOf(from.From.Name)
 	for _, c := range columns {
-		d.resolve(from.From.Name, []column{c})
+		d.resolve(element, nil, []column{c})
 	}
 }
 
@@ -98,7 +101,8 @@ func (s *selectionSource) open(t *Table, want []string) error {
 		if name == "" || slices.ContainsFunc(h.names, func(have string) bool { return columnKey(have) == columnKey(name) }) {
 			continue
 		}
-		c, err := output.Resolve(from.Name, []output.ColumnSpec{{Path: name}})
+		element, _ := output.ElementOf(from.Name)
+		c, err := output.Resolve(element, []output.ColumnSpec{{Path: name}})
 		if err != nil {
 			return Errors{{Pos: t.rows.From.Pos, Message: fmt.Sprintf("rows from %s: %v", from.Name, err)}}
 		}

@@ -82,7 +82,7 @@ func TestRowsFromNothing(t *testing.T) {
 func TestRowsFromRefused(t *testing.T) {
 	for name, c := range map[string]struct{ rows, rest, want string }{
 		"no such field":     {"{from: devices}", "set: {udf1: '{hostnam}'}", `unknown column "hostnam"`},
-		"of each site":      {"{from: site-devices}", "match: {uid: '{uid}'}\n  set: {udf1: x}", "is there once for each site or device"},
+		"of each site":      {"{from: site-devices}", "match: {uid: '{uid}'}\n  set: {udf1: x}", "is no list of the whole account"},
 		"a file's option":   {"{from: devices, skip_lines: 3}", "set: {udf1: x}", `"skip_lines" has no effect on from`},
 		"filter of a file":  {"{csv: a.csv, filter: {hostname: x}}", "match: {uid: '{uid}'}\n  set: {udf1: x}", `"filter" has no effect on csv`},
 		"unknown filter":    {"{from: devices, filter: {hostnam: x}}", "set: {udf1: x}", `unknown filter "hostnam"`},

@@ -257,8 +257,7 @@ func (w walk) fault() string {
 
 // walks reads the newest two walks of a list, newest first.
 func walks(ctx context.Context, a Answers, l list) ([]walk, error) {
-	var out []walk
-	var seen map[identity]struct{}
+	t := tally{op: l.op}
 	for ans, err := range a.Answers(ctx, l.id+"/") {
 		if err != nil {
 			return nil, err
@@ -267,49 +266,73 @@ func walks(ctx context.Context, a Answers, l list) ([]walk, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(out) == 0 || out[len(out)-1].number != n {
-			if len(out) == 2 {
-				break
-			}
-			out = append(out, walk{number: n, total: -1})
-			seen = map[identity]struct{}{}
-		}
-		w := &out[len(out)-1]
-		w.pages++
-		if !ans.OK {
-			if w.failed == "" {
-				w.failed, w.failedPage, w.status = fmt.Sprintf("page %d could not be read: %s", page, ans.Reason), page, ans.HTTP
-			}
-			continue
-		}
-		p, err := rmm.ParsePage(l.op, ans.Body)
-		if err != nil {
-			return nil, fmt.Errorf("stored answer %s: %w", ans.Key, err)
-		}
-		if p.Total >= 0 {
-			w.moved = w.moved || w.total >= 0 && w.total != p.Total
-			w.total = p.Total
-		}
-		for _, e := range p.Items {
-			id, keyed := identify(l.op, e)
-			if _, dup := seen[id]; dup && keyed {
-				w.duplicates++
-				continue
-			}
-			seen[id] = struct{}{}
-			w.elements++
-			w.print.add(id)
+		if more, err := t.add(ans, n, page); err != nil || !more {
+			return t.walks, err
 		}
 	}
-	return out, nil
+	return t.walks, nil
+}
+
+// tally counts what the answers of one list come to, given in the order of their keys.
+type tally struct {
+	op    rmm.Operation
+	walks []walk // the newest two, newest first
+	seen  map[identity]struct{}
+}
+
+// add takes one answer: page n of a walk. It is false for a walk that is older than the two that count.
+func (t *tally) add(ans Answer, number, page int) (more bool, err error) {
+	if len(t.walks) == 0 || t.walks[len(t.walks)-1].number != number {
+		if len(t.walks) == 2 {
+			return false, nil
+		}
+		t.walks = append(t.walks, walk{number: number, total: -1})
+		t.seen = map[identity]struct{}{}
+	}
+	w := &t.walks[len(t.walks)-1]
+	w.pages++
+	if !ans.OK {
+		if w.failed == "" {
+			w.failed, w.failedPage, w.status = fmt.Sprintf("page %d could not be read: %s", page, ans.Reason), page, ans.HTTP
+		}
+		return true, nil
+	}
+	p, err := rmm.ParsePage(t.op, ans.Body)
+	if err != nil {
+		return false, fmt.Errorf("stored answer %s: %w", ans.Key, err)
+	}
+	if p.Total >= 0 {
+		w.moved = w.moved || w.total >= 0 && w.total != p.Total
+		w.total = p.Total
+	}
+	for _, e := range p.Items {
+		id, keyed := identify(t.op, e)
+		if _, dup := t.seen[id]; dup && keyed {
+			w.duplicates++
+			continue
+		}
+		t.seen[id] = struct{}{}
+		w.elements++
+		w.print.add(id)
+	}
+	return true, nil
 }
 
 // title names the list for people.
 func (l list) title() string {
-	for _, uid := range l.path { // of a site or a device: one at most
-		return l.op.Name + " of " + uid
+	if len(l.path) == 0 {
+		return l.op.Name
 	}
-	return l.op.Name
+	return l.op.Name + " of " + l.owner()
+}
+
+// owner is what fills the path of the list.
+func (l list) owner() string {
+	var values []string
+	for _, param := range l.op.PathParams() {
+		values = append(values, l.path[param])
+	}
+	return strings.Join(values, " on ")
 }
 
 // judge decides from the walks so far whether the list is complete (again 0),
@@ -365,7 +388,32 @@ func (l list) wantsSecond(w walk) bool {
 type survey struct {
 	again  []Item // the first pages of lists that must be walked once more
 	why    string // the reason of one of them, for people
-	absent int    // optional lists that are not there
+	judged int
+	absent int      // optional lists that are not there
+	gone   []string // the owners of the first of these
+}
+
+// goneAtMost is how many of the owners without a list a survey names.
+const goneAtMost = 5
+
+// add takes the judgement of one list.
+func (s *survey) add(l list, ws []walk, pageSize int) error {
+	n, why, err := l.judge(ws)
+	s.judged++
+	switch {
+	case err != nil:
+		return err
+	case n > 0:
+		s.again = append(s.again, l.first(n, pageSize))
+		if why != "" {
+			s.why = fmt.Sprintf("%s is read again: %s", l.op.Name, why)
+		}
+	case ws[0].absent():
+		if s.absent++; len(s.gone) < goneAtMost {
+			s.gone = append(s.gone, l.owner())
+		}
+	}
+	return nil
 }
 
 // settleLists judges every list.
@@ -379,25 +427,48 @@ func settleLists(ctx context.Context, a Answers, lists iter.Seq2[list, error], p
 		if err != nil {
 			return s, err
 		}
-		n, why, err := l.judge(ws)
-		switch {
-		case err != nil:
+		if err := s.add(l, ws, pageSize); err != nil {
 			return s, err
-		case n > 0:
-			s.again = append(s.again, l.first(n, pageSize))
-			if why != "" {
-				s.why = fmt.Sprintf("%s is read again: %s", l.op.Name, why)
-			}
-		case ws[0].absent():
-			s.absent++
 		}
 	}
 	return s, nil
 }
 
-// just is a single list as a sequence.
-func just(l list) iter.Seq2[list, error] {
-	return func(yield func(list, error) bool) { yield(l, nil) }
+// settleUnder judges every list whose key begins with prefix, in one pass over their answers: there may be one for each
+// of many thousand devices. of makes a list of its first answer. Items that were born settled are no lists.
+func settleUnder(ctx context.Context, a Answers, prefix string, of func(id string, req rmm.Request) list, pageSize int) (survey, error) {
+	var s survey
+	var l list
+	var t tally
+	end := func() error {
+		if t.walks == nil {
+			return nil
+		}
+		return s.add(l, t.walks, pageSize)
+	}
+	for ans, err := range a.Answers(ctx, prefix) {
+		if err != nil {
+			return s, err
+		}
+		if ans.Request.Op == "" {
+			continue
+		}
+		id, n, page, err := parseWalkKey(ans.Key)
+		if err != nil {
+			return s, err
+		}
+		if id != l.id {
+			if err := end(); err != nil {
+				return s, err
+			}
+			l = of(id, ans.Request)
+			t = tally{op: l.op}
+		}
+		if _, err := t.add(ans, n, page); err != nil {
+			return s, err
+		}
+	}
+	return s, end()
 }
 
 // elements yields the elements of the newest walk of every list under prefix,
@@ -435,7 +506,7 @@ func elements(ctx context.Context, a Answers, prefix string) iter.Seq2[Element, 
 					continue
 				}
 				seen[e] = struct{}{}
-				if !yield(Element{JSON: raw, Path: ans.Request.Path}, nil) {
+				if !yield(Element{JSON: raw, Path: ans.Request.Path, list: id, op: op}, nil) {
 					return
 				}
 			}
@@ -447,4 +518,6 @@ func elements(ctx context.Context, a Answers, prefix string) iter.Seq2[Element, 
 type Element struct {
 	JSON json.RawMessage
 	Path map[string]string // path parameters of the request, such as siteUid; nil for account-wide lists
+	list string            // the id of its list
+	op   rmm.Operation
 }

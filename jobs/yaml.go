@@ -27,6 +27,7 @@ const (
 type decoder struct {
 	file   string // as shown in messages
 	dir    string // absolute folder where relative paths begin
+	lines  []string
 	faults Errors
 }
 
@@ -54,6 +55,7 @@ func (d *decoder) parse(data []byte) *yaml.Node {
 	if !ok {
 		return nil
 	}
+	d.lines = linesOf(string(text))
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	var doc, next yaml.Node
 	switch err := dec.Decode(&doc); {
@@ -135,7 +137,7 @@ func (d *decoder) syntax(text string, err error) {
 			line++
 		}
 	}
-	lines := strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text), "\n")
+	lines := linesOf(text)
 	line = min(max(line, 1), len(lines))
 	if name, ok := strings.CutPrefix(said, "unknown anchor '"); ok { // the library does not say where
 		name, _, _ = strings.Cut(name, "'")
@@ -166,6 +168,11 @@ func (d *decoder) syntax(text string, err error) {
 		at = max(badEscape(lines[line-1]), 0)
 	}
 	d.faultAt(line, 1+len([]rune(lines[line-1][:at])), hint, "%s", message)
+}
+
+// linesOf takes a text apart where its lines end.
+func linesOf(text string) []string {
+	return strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text), "\n")
 }
 
 // indentation is the blank beginning of a line.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"iter"
 
 	"rmmjob/checkpoint"
 	"rmmjob/internal/output"
@@ -89,44 +88,31 @@ func (p *projection) describe(i int, m output.Made) file {
 
 // collect gives the rows of the run to the set.
 func (p *projection) collect(ctx context.Context, set *output.Set) error {
-	element := p.job.Export.Element
-	order, unknowns := output.Ascending(output.DefaultSort(element)...), output.NewUnknowns(element)
-	for rec, err := range p.records(ctx) {
+	export := p.job.Export
+	work := jobs.NewExportWork(p.job, jobs.Settings{Now: p.rec.Created})
+	order, unknowns, rows := export.Order(), output.NewUnknowns(export.Element), work.Rows()
+	for rec, err := range work.Records(ctx, runner.AnswersOf(p.st.store, p.rec.ID)) {
 		if err != nil {
 			return err
 		}
-		unknowns.Observe(rec)
-		if err := set.Add(output.SortKey(rec, order), rec); err != nil {
-			return fail(exitLocalIO, "%w", err)
+		used := false
+		for row, err := range rows(rec) {
+			if err != nil {
+				return err
+			}
+			used = true
+			if err := set.Add(output.SortKey(row, order), row); err != nil {
+				return fail(exitLocalIO, "%w", err)
+			}
+		}
+		if used {
+			unknowns.Observe(rec)
 		}
 	}
 	if len(unknowns.List()) > 0 {
 		p.warn("%s", unknowns)
 	}
 	return nil
-}
-
-// records yields what the run read, one record for each row.
-func (p *projection) records(ctx context.Context) iter.Seq2[output.Record, error] {
-	work := jobs.NewExportWork(p.job, jobs.Settings{})
-	return func(yield func(output.Record, error) bool) {
-		for el, err := range work.Elements(ctx, runner.AnswersOf(p.st.store, p.rec.ID)) {
-			var rec output.Record
-			if err == nil {
-				if rec, err = output.ParseRecord(el.JSON); err != nil {
-					err = fmt.Errorf("%s: %w", p.job.Export.From.Name, err)
-				}
-			}
-			for name, value := range el.Path {
-				if _, has := rec[name]; !has {
-					rec[name] = value
-				}
-			}
-			if !yield(rec, err) || err != nil {
-				return
-			}
-		}
-	}
 }
 
 // standardOutput refuses an output that cannot go to standard output.

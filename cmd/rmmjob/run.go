@@ -460,7 +460,7 @@ func (s *session) dead(run string) bool {
 
 // drain sends what the run needs.
 func (s *session) drain(ctx context.Context) (runner.Summary, error) {
-	set := jobs.Settings{PageSize: s.settings.number("page_size"), PlanOnly: s.planOnly, InputHash: s.rec.InputHash, Mark: runMark(s.rec.ID)}
+	set := jobs.Settings{PageSize: s.settings.number("page_size"), PlanOnly: s.planOnly, InputHash: s.rec.InputHash, Now: s.rec.Created, Mark: runMark(s.rec.ID)}
 	cfg := runner.Config{
 		Store: s.st.store, RunID: s.rec.ID, Caller: s.conn.client, Login: s.conn.client.Login, Limiter: s.limiter,
 		Abort: s.stop.hard, Workers: s.settings.number("workers"), Grace: s.settings.duration("grace"),

@@ -76,6 +76,10 @@ func (e *ColumnError) Error() string {
 	return text
 }
 
+// NotAsked reports whether the column is inside a detail that the job does not
+// ask for.
+func (e *ColumnError) NotAsked() bool { return e.Reason == reasonDetail }
+
 const (
 	reasonColumn = "unknown column"
 	reasonFormat = "unknown format"

@@ -678,6 +678,24 @@ func DefaultSort(elementName string) []string {
 	return nil
 }
 
+// FieldAt gives the known field of an element that a path leads to, with the path
+// in full (udf7 is short for udf.udf7). with names the details that the job asks
+// for. The error is a *ColumnError for a field that is not known, or is inside
+// another detail.
+func FieldAt(elementName, path string, with ...string) (Field, error) {
+	e, ok := loadElements()[elementName]
+	if !ok {
+		return Field{}, fmt.Errorf("no columns are known for %q", elementName)
+	}
+	c, fault := e.resolve(ColumnSpec{Header: path, Path: path}, with)
+	if fault != nil {
+		return Field{}, fault
+	}
+	f, _ := e.find(c.Path)
+	f.Path = c.Path
+	return f, nil
+}
+
 // find gives the field at path. Numbers that pick an element of a list are
 // left out of the comparison; below an open object every path is text.
 func (e *element) find(path string) (Field, bool) {

@@ -38,6 +38,15 @@ func ParseRecord(raw []byte) (Record, error) {
 	}
 }
 
+// ParseValue decodes one JSON value of any kind as the values of a [Record] are.
+func ParseValue(raw []byte) (any, error) {
+	v, err := decode(raw)
+	if err != nil {
+		return nil, fmt.Errorf("read element: %w", err)
+	}
+	return v, nil
+}
+
 func decode(raw []byte) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()

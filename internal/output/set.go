@@ -89,7 +89,9 @@ func (o Output) name() string {
 }
 
 // value is the column without what only its header depends on.
-func (c Column) value() Column { return Column{Path: c.Path, Format: c.Format, Kind: c.Kind} }
+func (c Column) value() Column {
+	return Column{Path: c.Path, Format: c.Format, Kind: c.Kind, Argument: c.Argument}
+}
 
 // relevant is the part of a style that the cells of the column depend on.
 func (c Column) relevant(s Style) Style {

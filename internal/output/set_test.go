@@ -30,7 +30,7 @@ func fillSet(t testing.TB, outputs ...Output) *Set {
 	})
 	for _, text := range slices.Backward(awkwardRecords) {
 		rec := parse(t, text)
-		if err := s.Add(SortKey(rec, []string{"uid"}), rec); err != nil {
+		if err := s.Add(SortKey(rec, Ascending("uid")), rec); err != nil {
 			t.Fatal(err)
 		}
 	}
