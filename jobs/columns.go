@@ -108,7 +108,7 @@ func (d *decoder) columnParts(n *yaml.Node, spec *output.ColumnSpec) {
 			one(n, func() {
 				if argument, ok := d.text(n, name); ok {
 					spec.Format = name
-					d.argument(n, argument, spec)
+					d.formatArgument(n, argument, spec)
 				}
 			})
 		}})
@@ -134,12 +134,12 @@ func (d *decoder) columnFormat(n *yaml.Node, word string, spec *output.ColumnSpe
 		return
 	}
 	if spec.Format = name; call != nil {
-		d.argument(n, argument, spec)
+		d.formatArgument(n, argument, spec)
 	}
 }
 
-// argument reads what a format is told beside its name.
-func (d *decoder) argument(n *yaml.Node, text string, spec *output.ColumnSpec) {
+// formatArgument reads what a format is told beside its name.
+func (d *decoder) formatArgument(n *yaml.Node, text string, spec *output.ColumnSpec) {
 	switch spec.Format {
 	case output.FormatJoin:
 		if text == "" {
@@ -160,6 +160,16 @@ func (d *decoder) argument(n *yaml.Node, text string, spec *output.ColumnSpec) {
 	default:
 		d.fault(n, "", "the format %s takes no argument", spec.Format)
 	}
+}
+
+// columnsOf turns the columns of a job into those of its export. A preset has a column for each field of the list that is
+// exploded.
+func (d *decoder) columnsOf(e *ExportSpec, columns []column) []output.Column {
+	resolved := d.resolve(e.Element, e.With, columns)
+	if e.Explode.Path != "" && (columns == nil || columns[0].alone) {
+		resolved = output.Exploded(e.Element, resolved, e.Explode.Path)
+	}
+	return resolved
 }
 
 // resolve turns the columns of a job into columns of its element. No columns at all mean the preset default.

@@ -59,10 +59,7 @@ func (d *decoder) export(n *yaml.Node) *ExportSpec {
 			return e // reported already
 		}
 	}
-	e.Columns = d.resolve(e.Element, e.With, columns)
-	if e.Explode.Path != "" && (columns == nil || columns[0].alone) {
-		e.Columns = output.Exploded(e.Element, e.Columns, e.Explode.Path)
-	}
+	e.Columns = d.columnsOf(e, columns)
 	if len(e.Columns) > 0 {
 		d.fits(e)
 	}

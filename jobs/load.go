@@ -51,7 +51,7 @@ type ExportSpec struct {
 	Element    string     // what a row is about: the name under which its columns are known
 	Scope                 // of what the list belongs to
 	With       []string   // details, one more request each for every item
-	Where      *Condition // nil for all rows
+	Where      *Where     // nil for all rows
 	Explode    Explode
 	Columns    []output.Column
 	Sort       []output.Order // before the usual order of the list

@@ -32,7 +32,7 @@ func (j *Job) Reshape(s Shape) (*Job, error) {
 	columns := &decoder{file: "--columns", dir: s.Dir}
 	if s.Columns != "" {
 		if n := columns.argument(s.Columns, "["); n != nil {
-			export.Columns = columns.resolve(export.Element, columns.columns(commas(n)))
+			export.Columns = columns.columnsOf(&export, columns.columns(commas(n)))
 		}
 	}
 	if err := append(to.faults, columns.faults...).err(); err != nil {

@@ -21,11 +21,11 @@ import (
 	"rmmjob/internal/output"
 )
 
-// Condition is the where of an export: what chooses among its rows. The language is that of the library expr, with the
+// Where is the condition of an export: what chooses among its rows. The language is that of the library expr, with the
 // fields of a row as names. It cannot do anything but compare: it has no input, no output and no loop but over the lists
 // of its row. A field that a row does not have is nil, which equals nothing but nil, and every other comparison with it
 // is false.
-type Condition struct {
+type Where struct {
 	Text  string
 	parts []conjunct // all of them must hold
 }
@@ -47,7 +47,7 @@ const (
 const nowName = "now "
 
 // condition reads and compiles the where of an export, and reports what is wrong with it at the place in the file.
-func (d *decoder) condition(n *yaml.Node, e *ExportSpec) *Condition {
+func (d *decoder) condition(n *yaml.Node, e *ExportSpec) *Where {
 	text, ok := d.text(n, "where")
 	if !ok {
 		return nil
@@ -71,13 +71,13 @@ type conditionFault struct {
 }
 
 // compileCondition reads a condition on the rows of an element with details, of which one list may be exploded.
-func compileCondition(text, element string, with []string, explode string) (*Condition, []conditionFault) {
+func compileCondition(text, element string, with []string, explode string) (*Where, []conditionFault) {
 	cfg := conditionConfig(true)
 	tree, err := parser.ParseWithConfig(text, cfg)
 	if err != nil {
 		return nil, []conditionFault{libraryFault(err)}
 	}
-	c := &Condition{Text: text}
+	c := &Where{Text: text}
 	var faults []conditionFault
 	for _, node := range conjuncts(tree.Node) {
 		r := &resolver{element: element, with: with, explode: explode}
@@ -174,7 +174,7 @@ func fieldName(i int) string { return "f" + strconv.Itoa(i) }
 
 // matcher returns a function that tells whether a row is wanted, or nil if the condition chooses nothing. The function
 // is for one goroutine.
-func (c *Condition) matcher(now time.Time, wanted func(conjunct) bool) func(output.Record) (bool, error) {
+func (c *Where) matcher(now time.Time, wanted func(conjunct) bool) func(output.Record) (bool, error) {
 	if c == nil {
 		return nil
 	}
@@ -207,12 +207,12 @@ func (c *Condition) matcher(now time.Time, wanted func(conjunct) bool) func(outp
 }
 
 // early returns a function that tells whether an element without its details can become a row at all, or nil.
-func (c *Condition) early(now time.Time) func(output.Record) (bool, error) {
+func (c *Where) early(now time.Time) func(output.Record) (bool, error) {
 	return c.matcher(now, func(p conjunct) bool { return !p.late })
 }
 
 // all returns a function that tells whether a row is wanted, or nil.
-func (c *Condition) all(now time.Time) func(output.Record) (bool, error) {
+func (c *Where) all(now time.Time) func(output.Record) (bool, error) {
 	return c.matcher(now, func(conjunct) bool { return true })
 }
 

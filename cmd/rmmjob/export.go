@@ -107,7 +107,7 @@ func (a *app) exportable(ctx context.Context, st *state, rec checkpoint.Run, par
 	case rec.Kind != "export":
 		return nil, usagef("run %s is an %s, which has no rows to export", rec.ID, rec.Kind).
 			withHint("its result files: %s", a.nextCommand("show", rec.ID))
-	case rec.State == checkpoint.RunOK:
+	case rec.State == checkpoint.RunOK, rec.State == checkpoint.RunPartial: // whose files a limit of rows has cut
 		return nil, nil
 	case partial:
 		return st.gapsOf(ctx, rec, rec.Error)

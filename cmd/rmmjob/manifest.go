@@ -9,9 +9,13 @@ import (
 // manifests tells in manifests what the files hold, after them: beside each file
 // or in one place for all, as the job says. Incomplete files always get theirs.
 func (p *projection) manifests(made []output.Made) error {
+	gaps := p.gaps
+	if note := p.leftOut(); note != "" {
+		gaps = append(gaps[:len(gaps):len(gaps)], note)
+	}
 	m := output.Manifest{
 		Job: p.job.Name, Account: p.rec.Account, Run: p.rec.ID, Version: buildVersion().Version,
-		Started: p.rec.Created, Finished: p.now(), Complete: p.gaps == nil, Gaps: p.gaps,
+		Started: p.rec.Created, Finished: p.now(), Complete: gaps == nil, Gaps: gaps,
 	}
 	publish := func(place string, files ...output.ManifestFile) error {
 		m.Files = files

@@ -6,6 +6,7 @@ import (
 
 	"rmmjob/checkpoint"
 	"rmmjob/internal/output"
+	"rmmjob/runner"
 )
 
 // maxGaps bounds how many failures are named one by one.
@@ -17,9 +18,10 @@ func (f *flags) allowPartial() *bool {
 }
 
 // publish publishes the files of an export whose requests are done, or those of
-// an incomplete one if that is allowed. It gives the state that the run ends in.
-func (s *session) publish(ctx context.Context, state checkpoint.RunState, cause error) (checkpoint.RunState, error) {
-	p := s.project()
+// an incomplete one if that is allowed. It gives the state that the run ends in,
+// which is partial where a limit of the job has left rows out.
+func (s *session) publish(ctx context.Context, sum *runner.Summary) (checkpoint.RunState, error) {
+	p, state, cause := s.project(), sum.State, sum.Err
 	switch {
 	case state == checkpoint.RunOK:
 	case state == checkpoint.RunIncomplete && s.allowPartial:
@@ -33,6 +35,12 @@ func (s *session) publish(ctx context.Context, state checkpoint.RunState, cause 
 	}
 	if err := p.publish(ctx); err != nil {
 		return checkpoint.RunLocalIO, err
+	}
+	if note := p.leftOut(); note != "" {
+		sum.Notes = append(sum.Notes, note)
+		if state == checkpoint.RunOK && !s.job.Export.Rows.OK {
+			state = checkpoint.RunPartial
+		}
 	}
 	return state, cause
 }

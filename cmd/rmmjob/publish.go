@@ -24,6 +24,7 @@ type projection struct {
 	manifest string   // of the one manifest for all of them, expanded; "" for none
 	gaps     []string // what is missing; nil if the run is complete
 	temp     string   // what the names of temporary files have as the run
+	cut      int64    // rows that the limit of the job has left out
 }
 
 // project makes the projection of this run.
@@ -48,8 +49,12 @@ func (p *projection) publish(ctx context.Context) error {
 	if err := p.collect(ctx, set); err != nil {
 		return err
 	}
-	if err := set.Write(0); err != nil {
+	limit := int64(p.job.Export.Rows.Limit)
+	if err := set.Write(limit); err != nil {
 		return fail(exitLocalIO, "%w", err)
+	}
+	if limit > 0 {
+		p.cut = max(0, set.Rows()-limit)
 	}
 	made, err := set.Publish(p.now())
 	for i, m := range made {
@@ -59,6 +64,15 @@ func (p *projection) publish(ctx context.Context) error {
 		return fail(exitLocalIO, "%w", err)
 	}
 	return p.manifests(made)
+}
+
+// leftOut says what the limit of the job has left out; "" for nothing.
+func (p *projection) leftOut() string {
+	if p.cut == 0 {
+		return ""
+	}
+	limit := p.job.Export.Rows.Limit
+	return fmt.Sprintf("the limit of rows leaves out %d of %d rows", p.cut, p.cut+int64(limit))
 }
 
 // outputs are the files to be made.
@@ -79,7 +93,7 @@ func (p *projection) describe(i int, m output.Made) file {
 	for _, warning := range m.Warnings {
 		p.warn("%s: %s", p.paths[i], warning)
 	}
-	f := file{Path: m.Path, Rows: m.Rows, SHA256: m.SHA256, Format: p.job.Export.To[i].Format, Warnings: m.Warnings}
+	f := file{Path: m.Path, Rows: m.Rows, SHA256: m.SHA256, Limited: p.cut, Format: p.job.Export.To[i].Format, Warnings: m.Warnings}
 	if p.paths[i] == "-" {
 		f.Path = "-"
 	}

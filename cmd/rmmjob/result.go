@@ -30,6 +30,7 @@ type file struct {
 	SHA256 string `json:"sha256"` // of the whole file, lower-case hex
 	Format string `json:"format,omitempty"`
 
+	Limited  int64    `json:"limited,omitempty"`  // rows that a limit of the job has left out
 	Warnings []string `json:"warnings,omitempty"` // what a reader of the file has to know
 }
 

@@ -517,7 +517,7 @@ func (s *session) conclude(sum runner.Summary, err error) error {
 	}
 	state, cause := sum.State, sum.Err
 	if s.job.Export != nil {
-		state, cause = s.publish(ctx, state, cause)
+		state, cause = s.publish(ctx, &sum)
 	}
 	if s.job.Update != nil {
 		if rerr := s.writeResults(ctx); rerr != nil && cause == nil {
