@@ -16,6 +16,11 @@ func (d *decoder) job(root *yaml.Node) *Job {
 		{"account", false, d.into(&j.Account, "account")},
 		{"export", false, func(n *yaml.Node) { j.Export = d.export(n) }},
 		{"update", false, func(n *yaml.Node) { j.Update = d.update(n) }},
+		{"call", false, func(n *yaml.Node) {
+			if u := d.call(n); j.Update == nil {
+				j.Update = u
+			}
+		}},
 		{"guard", false, func(n *yaml.Node) { d.guard(n, &j.Guard) }},
 		{"throttle", false, func(n *yaml.Node) { d.throttle(n, &j.Throttle) }},
 		{"workers", false, d.number(&j.Workers, "workers", 1, 64)},
@@ -23,7 +28,6 @@ func (d *decoder) job(root *yaml.Node) *Job {
 		{"grace", false, d.duration(&j.Grace, "grace")},
 		{"confirm", false, d.flag(&j.Confirm, "confirm")},
 		{"results", false, func(n *yaml.Node) { j.Results = d.path(n, "results") }},
-		{"call", false, nil},
 	})
 	if root.Kind != yaml.MappingNode {
 		return j
@@ -31,16 +35,18 @@ func (d *decoder) job(root *yaml.Node) *Job {
 	if guard := child(root, "guard"); guard != nil {
 		d.guardFits(valueOf(root, "guard"), j)
 	}
-	export, update := child(root, "export"), child(root, "update")
+	export, update, call := child(root, "export"), child(root, "update"), child(root, callName)
 	for _, name := range []string{"guard", "results", "confirm"} {
-		if key := child(root, name); key != nil && export != nil && update == nil && len(d.faults) == 0 {
+		if key := child(root, name); key != nil && export != nil && update == nil && call == nil && len(d.faults) == 0 {
 			d.fault(key, "remove it", "%q has no effect on an export, which changes nothing", name)
 		}
 	}
 	switch {
 	case export != nil && update != nil:
 		d.fault(update, "make two jobs of it", "a job is an export or an update, not both")
-	case export == nil && update == nil:
+	case call != nil && (export != nil || update != nil):
+		d.fault(call, "make two jobs of it", "a job is an export, an update or a call, not two of them")
+	case export == nil && update == nil && call == nil:
 		d.fault(root, "add the key export or the key update", "the job does nothing")
 	}
 	return j

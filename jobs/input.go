@@ -31,6 +31,9 @@ func OpenInput(job *Job) (*Table, error) {
 	if job.Update.Rows.From != nil {
 		return openSelection(context.Background(), job.Update, nil, "")
 	}
+	if job.Update.Rows.once {
+		return &Table{Line: 1, Rows: 1, Encoding: "none", rows: job.Update.Rows, source: once{}}, nil
+	}
 	table, err := OpenTable(job.Update.Rows, job.Update.columns())
 	if err != nil {
 		return nil, err
@@ -57,6 +60,16 @@ func openSelection(ctx context.Context, spec *UpdateSpec, a Answers, prefix stri
 	return t, nil
 }
 
+// once is the input of a call that has none: one row without columns.
+type once struct{}
+
+func (once) open(*Table, []string) error { return nil }
+
+func (once) scan(_ *Table, do func(sourceRow) bool) error {
+	do(sourceRow{Record: Record{Line: 1, Cells: []string{}}})
+	return nil
+}
+
 // placed is a template of a job and where it stands.
 type placed struct {
 	value Template
@@ -71,6 +84,9 @@ func (u *UpdateSpec) templates() []placed {
 	}
 	for _, s := range u.Set {
 		list = append(list, placed{s.Value, s.Pos})
+	}
+	if u.Call != nil {
+		list = append(list, u.Call.templates()...)
 	}
 	return list
 }

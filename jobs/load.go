@@ -69,6 +69,7 @@ type UpdateSpec struct {
 	Empty      string    // keep or clear: what an empty cell does to its field
 	OnNotFound string    // fail or skip
 	OnRowFault string    // hold (back the row) or stop (everything)
+	Call       *Call     // the request itself, of the operation call; nil for all others
 	Pos        Pos
 }
 
@@ -86,6 +87,8 @@ type Rows struct {
 	DateFormat string              // order and form of dates in cells, for example dd.mm.yyyy; empty: yyyy-mm-dd
 	Aliases    map[string][]string // other headings that a column may have, by its name in the job; nil if none
 	Pos        Pos
+
+	once bool // there is no input: the job has one row without columns
 }
 
 // File is the path of the input file, empty for a selection of the account.

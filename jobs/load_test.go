@@ -91,7 +91,7 @@ func TestParseFaults(t *testing.T) {
 		{"no version", "export: {from: devices, to: o.csv}\n", []string{`1:1: the job lacks the key "version"`}},
 		{"case of a key", devices + "Workers: 4\n", []string{`3:1: unknown key "Workers" in the job (did you mean "workers"?)`}},
 		{"swapped letters", devices + "tiemout: 4s\n", []string{`3:1: unknown key "tiemout" in the job (did you mean "timeout"?)`}},
-		{"strange key", devices + "retries: 3\n", []string{`3:1: unknown key "retries" in the job (known here: version, name, account, export, update, guard, throttle, workers, timeout, grace, confirm, results)`}},
+		{"strange key", devices + "retries: 3\n", []string{`3:1: unknown key "retries" in the job (known here: version, name, account, export, update, call, guard, throttle, workers, timeout, grace, confirm, results)`}},
 		{"secret", devices + "api_key: hunter2\nthrottle: {Secret: hunter2}\n", []string{
 			`3:1: secrets do not belong in a job file: "api_key" (set DATTO_API_KEY and DATTO_API_SECRET in the environment, or use a credentials file)`,
 			`4:12: secrets do not belong in a job file: "Secret" (set DATTO_API_KEY and DATTO_API_SECRET in the environment, or use a credentials file)`,
@@ -112,7 +112,9 @@ func TestParseFaults(t *testing.T) {
 		{"no span", devices + "timeout: soon\n", []string{`3:10: timeout must be a time span such as 90s, 15m or 2h, not the text "soon"`}},
 		{"negative span", devices + "grace: -1s\n", []string{`3:8: grace must be more than 0 and at most 168h, not "-1s"`}},
 		{"long span", devices + "grace: 169h\n", []string{`3:8: grace must be more than 0 and at most 168h, not "169h"`}},
-		{"later key", devices + "call: {method: GET}\n", []string{`3:1: "call" is not available in this version of rmmjob`}},
+		{"export and call", devices + "call: {method: GET}\n", []string{
+			`3:1: a job is an export, an update or a call, not two of them (make two jobs of it)`, `3:7: call lacks the key "path"`, `3:7: call lacks the key "class"`,
+		}},
 
 		// Export.
 		{"unknown list", "version: 1\nexport: {from: devics, to: o.csv}\n", []string{`2:16: there is no list "devics" (did you mean "devices"?)`}},

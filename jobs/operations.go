@@ -20,6 +20,7 @@ const (
 	aSiteVariable
 	anAccountVariable
 	anAlert
+	aCall
 )
 
 // subjects tells of each kind of target what people call it, the list that has
@@ -35,6 +36,7 @@ var subjects = [...]struct {
 	aSiteVariable:     {"variable", "site-variables", []string{"name", "siteUid", "siteId", "siteName"}, "id", "name", ""},
 	anAccountVariable: {"variable", "variables", []string{"name"}, "id", "name", ""},
 	anAlert:           {"alert", "alerts-open", []string{"alertUid"}, "alertUid", "alertSourceInfo.deviceName", "alertSourceInfo.siteName"},
+	aCall:             {thing: "request"},
 }
 
 // effect is what an operation does to its target.
@@ -49,6 +51,7 @@ const (
 	starts                 // does something new each time
 	resolves               // closes the target
 	mutes                  // is answered and has no effect
+	calls                  // is a request that the job makes itself
 )
 
 // operation is a write that an update can send.
@@ -95,6 +98,9 @@ var notForJobs = map[string]string{
 
 // operationOf finds an operation; the first of the table where the name is none.
 func operationOf(name string) operation {
+	if name == callName {
+		return operation{name: callName, on: aCall, effect: calls}
+	}
 	i := slices.IndexFunc(updatable, func(op operation) bool { return op.name == name })
 	return updatable[max(i, 0)]
 }
@@ -120,7 +126,12 @@ func (op operation) described() rmm.Operation {
 
 // Confirmation says why the operation needs a person's agreement before anything
 // is sent: confirm: true in the job, or --yes. It is "" where it needs none.
-func (u *UpdateSpec) Confirmation() string { return operationOf(u.Operation.Name).confirm }
+func (u *UpdateSpec) Confirmation() string {
+	if u.Call != nil && u.Call.Class != rmm.ClassRead {
+		return "it sends requests whose effect rmmjob does not know"
+	}
+	return operationOf(u.Operation.Name).confirm
+}
 
 // Warning is what a person should know about the operation, or "".
 func (u *UpdateSpec) Warning() string { return operationOf(u.Operation.Name).warning }
@@ -148,7 +159,7 @@ func (op operation) thing() string { return subjects[op.on].thing }
 // hasSet tells whether the job gives values.
 func (op operation) hasSet() bool {
 	switch op.effect {
-	case removes, resolves, mutes:
+	case removes, resolves, mutes, calls:
 		return false
 	}
 	return true

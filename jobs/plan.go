@@ -71,7 +71,7 @@ type plan struct {
 
 // rows opens the input of the update.
 func (u *UpdateWork) rows(ctx context.Context, a Answers) (*Table, error) {
-	if u.job.Update.Rows.From == nil {
+	if u.job.Update.Rows.From == nil { // a call without rows has one of its own
 		return OpenInput(u.job)
 	}
 	return openSelection(ctx, u.job.Update, a, u.rowsList().id+"/")
@@ -113,6 +113,11 @@ func (u *UpdateWork) makePlan(ctx context.Context, a Answers, src sources) (*pla
 		job: job, op: operationOf(job.Update.Operation.Name), mark: set.Mark, heading: table.Headers, rows: rows,
 		sites: src.sites, counts: map[RowClass]int{},
 	}
+	if job.Update.Call != nil {
+		p.readCalls(newRowReader(job.Update, table))
+		p.count()
+		return p, nil
+	}
 	p.placeRows(src.listed)
 	wanted := map[string][]*object{}
 	for _, row := range p.rows {
@@ -128,8 +133,13 @@ func (u *UpdateWork) makePlan(ctx context.Context, a Answers, src sources) (*pla
 	for _, t := range p.targets {
 		p.merge(t, first)
 	}
+	p.count()
+	return p, nil
+}
+
+// count counts the rows by class.
+func (p *plan) count() {
 	for _, row := range p.rows {
 		p.counts[row.class]++
 	}
-	return p, nil
 }

@@ -61,6 +61,8 @@ func (p *plan) changes(row *inputRow) []Change {
 	changes := make([]Change, 0, len(row.wants))
 	if t := row.target; !p.op.hasSet() && t != nil && p.due(t) {
 		switch p.op.effect {
+		case calls:
+			changes = callChanges(t.request)
 		case removes:
 			thing := p.op.thing()
 			if p.op.proxy {

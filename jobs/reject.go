@@ -20,7 +20,7 @@ type Reject struct {
 // to blame: the file is not there, is of another kind, or lacks a column.
 func Rejects(job *Job) (headings []string, rows iter.Seq[Reject]) {
 	none := func(func(Reject) bool) {}
-	if job.Update == nil || job.Update.Rows.From != nil {
+	if job.Update == nil || job.Update.Rows.File() == "" {
 		return nil, none
 	}
 	table, err := OpenTable(job.Update.Rows, job.Update.columns())

@@ -49,7 +49,10 @@ func (p *plan) items() iter.Seq[Item] {
 
 // itemKey is the key of the item of a target.
 func (p *plan) itemKey(t *target) string {
-	key := "apply/" + p.job.Update.Operation.Name + "/"
+	key := applyPrefix + p.job.Update.Operation.Name + "/"
+	if t.request != nil {
+		return key + fmt.Sprintf("%09d", t.rows[0].number)
+	}
 	if t.site != "" {
 		key += t.site + "/"
 	}
@@ -61,7 +64,10 @@ func (p *plan) itemKey(t *target) string {
 
 // write is the one request for a target.
 func (p *plan) write(t *target) Item {
-	if !p.due(t) {
+	switch {
+	case t.request != nil:
+		return Item{Key: p.itemKey(t), Request: *t.request}
+	case !p.due(t):
 		return Item{Key: p.itemKey(t), Birth: Unchanged, Reason: t.why}
 	}
 	req := rmm.Request{Op: p.op.request(t.uid != ""), Path: p.path(t)}

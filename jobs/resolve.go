@@ -3,6 +3,7 @@ package jobs
 import (
 	"cmp"
 	"fmt"
+	"rmmjob/internal/rmm"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 // target is one object with everything that the rows want of it.
 type target struct {
 	*object
+	request *rmm.Request // of a call, nil otherwise
 	rows    []*inputRow
 	changes []want // what differs from the present values
 }

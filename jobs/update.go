@@ -67,7 +67,10 @@ func (u *UpdateWork) lists() []list {
 // targetLists are the lists that targets are found in.
 func (u *UpdateWork) targetLists() []list {
 	op := u.op()
-	if op.ofSites() {
+	switch {
+	case op.effect == calls:
+		return nil
+	case op.ofSites():
 		return []list{wholeList(parentsPrefix, "sites")}
 	}
 	all := []list{wholeList(targetsPrefix, subjects[op.on].list)}
@@ -111,8 +114,8 @@ func (u *UpdateWork) Start() (string, []Item) {
 
 // Follow returns the pages that an answer adds; a write adds nothing.
 func (u *UpdateWork) Follow(it Item, body []byte) ([]Item, error) {
-	if op, ok := rmm.Lookup(it.Request.Op); ok && op.IsWrite() {
-		return nil, nil
+	if op, ok := rmm.Lookup(it.Request.Op); !ok || op.IsWrite() {
+		return nil, nil // a call or a write
 	}
 	return followPage(it, body)
 }

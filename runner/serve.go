@@ -72,10 +72,10 @@ func (r *run) serve(store context.Context, g grant, claim checkpoint.Claim) (res
 		record(verdict{action: actFail, class: classBug, reason: "the stored request cannot be read: " + err.Error()}, nil, nil)
 		return res
 	}
-	op, ok := rmm.Lookup(req.Op)
-	if !ok {
+	op, err := req.Operation()
+	if err != nil {
 		permit.Cancel()
-		record(verdict{action: actFail, class: classBug, reason: fmt.Sprintf("operation %q is not in the catalogue", req.Op)}, nil, nil)
+		record(verdict{action: actFail, class: classBug, reason: err.Error()}, nil, nil)
 		return res
 	}
 	if replay(op) == checkpoint.ReplayAsk {
@@ -155,7 +155,7 @@ func (r *run) finish(store context.Context, claim checkpoint.Claim, v verdict, b
 		o = o.Throttled()
 	}
 	if v.action == actDone {
-		if op, _ := rmm.Lookup(claim.Op); op.IsWrite() {
+		if op, _ := rmm.Resolve(claim.Op); op.IsWrite() {
 			o = o.Acked(checkpoint.Write)
 		} else {
 			o = o.Acked(checkpoint.Read)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"rmmjob/checkpoint"
-	"rmmjob/internal/rmm"
 	"rmmjob/jobs"
 )
 
@@ -25,7 +24,7 @@ func newItem(it jobs.Item) checkpoint.NewItem {
 	case jobs.Failed:
 		n.State = checkpoint.StateFailed
 	case jobs.Pending:
-		op, _ := rmm.Lookup(it.Request.Op)
+		op, _ := it.Request.Operation() // the work makes no request that has none
 		n.Lane, n.Replay = op.Lane(), replay(op)
 		n.Payload = encode(it.Request)
 	}

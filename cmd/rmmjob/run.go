@@ -430,7 +430,7 @@ func (s *session) refuseInDoubt(ctx context.Context, last checkpoint.Run) error 
 	}
 	n := 0
 	for _, it := range items {
-		if op, ok := rmm.Lookup(it.Op); ok && it.State == checkpoint.StateInDoubt && op.Class == rmm.ClassUnsafe {
+		if op, err := rmm.Resolve(it.Op); err == nil && it.State == checkpoint.StateInDoubt && op.Class == rmm.ClassUnsafe {
 			n++
 		}
 	}
@@ -520,7 +520,7 @@ func (s *session) conclude(sum runner.Summary, err error) error {
 		state, cause = s.publish(ctx, &sum)
 	}
 	if s.job.Update != nil {
-		if rerr := s.writeResults(ctx); rerr != nil && cause == nil {
+		if rerr := errors.Join(s.writeResults(ctx), s.writeAnswers(ctx)); rerr != nil && cause == nil {
 			state, cause = checkpoint.RunLocalIO, rerr
 		}
 	}

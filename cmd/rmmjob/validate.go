@@ -156,7 +156,10 @@ func describeUpdate(job *jobs.Job, table *jobs.Table) string {
 		set = append(set, s.Field)
 	}
 	line := fmt.Sprintf("would send %s for %d rows of %s (%s, %s)", u.Operation.Name, table.Rows, u.Rows.File(), table.Encoding, table.Delimiter)
-	if from := u.Rows.From; from != nil {
+	switch from := u.Rows.From; {
+	case from == nil && u.Rows.File() == "":
+		line = fmt.Sprintf("would send one %s", u.Operation.Name)
+	case from != nil:
 		line = fmt.Sprintf("would send %s for what is selected from %s", u.Operation.Name, from.From.Name)
 	}
 	if len(match) > 0 {

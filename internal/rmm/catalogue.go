@@ -88,6 +88,7 @@ type Operation struct {
 	Class    Class   // what may be done after a lost answer
 	Throttle string  // the operation's name in operationWriteStatus; "" if it has no bucket
 	Public   bool    // answered without an access token
+	Known    string  // of a free call: the operation whose path it has; "" if there is none
 	Summary  string  // one line for people
 }
 
@@ -327,6 +328,8 @@ func (o Operation) Lane() string {
 		return "read"
 	case o.Throttle != "":
 		return o.Throttle
+	case strings.Contains(o.Name, " "):
+		return "call" // free calls share one, whatever their paths
 	}
 	return o.Name
 }

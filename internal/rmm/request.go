@@ -16,6 +16,9 @@ type Request struct {
 	// Op is the name of an operation, or a free call such as
 	// "GET /v2/device/7d3c/patches"; see [Resolve].
 	Op string `json:"op"`
+	// Class is what the job states of a free call; see [Request.Operation]. It
+	// means nothing for operations of the catalogue.
+	Class Class `json:"class,omitempty"`
 	// Path holds a value for each placeholder of the operation's path. Values
 	// are plain text; they are escaped when the request is sent.
 	Path map[string]string `json:"path,omitempty"`
@@ -30,6 +33,20 @@ type Response struct {
 	Status  int           // 200 to 299
 	Body    []byte        // decompressed, valid UTF-8; of a write it may be empty or anything
 	Latency time.Duration // from sending the request to the last byte of the body
+}
+
+// Operation finds the operation of the request. A free call to a path that the
+// catalogue does not know has the class that the request states; one to a known
+// path has the class of the catalogue, or unsafe if the request says so.
+func (r Request) Operation() (Operation, error) {
+	op, err := Resolve(r.Op)
+	if _, named := Lookup(r.Op); err != nil || named {
+		return op, err
+	}
+	if op.Method != "GET" && (op.Known == "" && r.Class == ClassIdempotent || r.Class == ClassUnsafe) {
+		op.Class = r.Class
+	}
+	return op, nil
 }
 
 // Resolve finds the operation of a request: by name in the catalogue, or, when
@@ -65,7 +82,7 @@ func resolveCall(method, path string) (Operation, error) {
 	}
 	for _, known := range catalogue {
 		if known.Method == method && known.matches(path) {
-			op.Class, op.Throttle, op.Public = known.Class, known.Throttle, known.Public
+			op.Class, op.Throttle, op.Public, op.Known = known.Class, known.Throttle, known.Public, known.Name
 			break
 		}
 	}

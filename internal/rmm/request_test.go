@@ -20,7 +20,7 @@ func TestResolve(t *testing.T) {
 		{op: "GET /v2/device/7d3c/patches", name: "GET /v2/device/7d3c/patches", class: ClassRead, lane: "read"},
 		{op: "post /api/v2/device/7d3c/udf", name: "POST /v2/device/7d3c/udf", class: ClassIdempotent, lane: "device-udf-set"},
 		{op: "PUT /v2/device/7d3c/quickjob", name: "PUT /v2/device/7d3c/quickjob", class: ClassUnsafe, lane: "device-job-create"},
-		{op: "POST /v3/device/7d3c/udf", name: "POST /v3/device/7d3c/udf", class: ClassUnsafe, lane: "POST /v3/device/7d3c/udf"},
+		{op: "POST /v3/device/7d3c/udf", name: "POST /v3/device/7d3c/udf", class: ClassUnsafe, lane: "call"},
 		{op: "device-udf-sat", wantErr: `did you mean "device-udf-set"`},
 		{op: "nonsense-entirely", wantErr: `unknown operation "nonsense-entirely"`},
 		{op: "TRACE /v2/account", wantErr: "not one of"},

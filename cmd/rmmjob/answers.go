@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+
+	"rmmjob/internal/output"
+	"rmmjob/internal/rmm"
+	"rmmjob/jobs"
+	"rmmjob/runner"
+)
+
+// answersName is the file of what the requests of a reading call were answered, one
+// JSON object a line.
+const answersName = "answers.jsonl"
+
+// callAnswer is one line of it.
+type callAnswer struct {
+	Row     int             `json:"row"`
+	Line    int             `json:"line"`
+	Request string          `json:"request"`
+	Cells   map[string]any  `json:"cells,omitempty"` // of the row, by the headings of the input
+	OK      bool            `json:"ok"`
+	Reason  string          `json:"reason,omitempty"`
+	Answer  json.RawMessage `json:"answer"`
+}
+
+// writeAnswers writes what a call that only reads has brought, into the folder of
+// the run and into that of the results.
+func (s *session) writeAnswers(ctx context.Context) error {
+	if c := s.job.Update.Call; c == nil || c.Class != rmm.ClassRead || s.planOnly {
+		return nil
+	}
+	dir, err := s.st.runFolder(s.rec.ID)
+	if err != nil {
+		return err
+	}
+	dirs := []string{dir}
+	if s.job.Results != "" {
+		dirs = append(dirs, s.job.Results)
+	}
+	for i, dir := range dirs {
+		done, err := s.writeAnswersTo(ctx, filepath.Join(dir, answersName))
+		if err != nil {
+			return fail(exitLocalIO, "write the answers: %w", err)
+		}
+		if i == len(dirs)-1 {
+			s.result.Files = append(s.result.Files, done)
+		}
+	}
+	return nil
+}
+
+func (s *session) writeAnswersTo(ctx context.Context, path string) (_ file, err error) {
+	f, err := output.Create(path, s.rec.ID)
+	if err != nil {
+		return file{}, err
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Abort()
+		}
+	}()
+	f.KeepPrivate()
+	answers := runner.AnswersOf(s.st.store, s.rec.ID)
+	encoder := json.NewEncoder(f)
+	encoder.SetEscapeHTML(false)
+	var headings []string
+	rows := int64(0)
+	for row, err := range s.st.store.Rows(ctx, s.rec.ID) {
+		if err != nil {
+			return file{}, err
+		}
+		var d jobs.RowDetail
+		if err := json.Unmarshal(row.Payload, &d); err != nil {
+			return file{}, fmt.Errorf("row %d of the plan: %w", row.Number, err)
+		}
+		if jobs.RowClass(row.Class) == jobs.ClassHeading {
+			headings = d.Cells
+			continue
+		}
+		line := callAnswer{Row: row.Number, Line: d.Line, Request: d.Hostname, Reason: d.Reason}
+		for i, name := range headings {
+			if name != "" && i < len(d.Cells) {
+				if line.Cells == nil {
+					line.Cells = map[string]any{}
+				}
+				line.Cells[name] = d.Cells[i]
+			}
+		}
+		for ans, err := range answers.Answers(ctx, row.ItemKey) {
+			if err != nil {
+				return file{}, err
+			}
+			if ans.Key == row.ItemKey {
+				line.OK = ans.OK
+				if !ans.OK {
+					line.Reason = ans.Reason
+				} else if json.Valid(ans.Body) {
+					line.Answer = ans.Body
+				}
+			}
+		}
+		if err := encoder.Encode(line); err != nil {
+			return file{}, err
+		}
+		rows++
+	}
+	done, err := f.Publish()
+	return file{Path: done.Path, Rows: rows, SHA256: done.SHA256, Format: output.FileJSONL}, err
+}

@@ -1,0 +1,281 @@
+package jobs
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"rmmjob/internal/rmm"
+)
+
+// Call is a request that the catalogue does not know, sent once for each row of the input, or once where there is none.
+type Call struct {
+	Method string
+	Path   Template // begins with /v2/; a cell in it is one segment or a part of one
+	Query  []Setting
+	Body   *CallBody // nil for none
+	Class  rmm.Class // read, idempotent or unsafe, as the job states it
+	Pos    Pos
+}
+
+// CallBody is JSON whose texts are templates.
+type CallBody struct {
+	raw    string // number, true, false or null
+	text   *Template
+	keys   []string // of an object
+	values []*CallBody
+	list   bool
+}
+
+// callName is the operation of an update that is a call.
+const callName = "call"
+
+var callMethods = []string{"GET", "POST", "PUT", "PATCH", "DELETE"}
+
+// call reads a call. It is an update whose requests the job makes itself.
+func (d *decoder) call(n *yaml.Node) *UpdateSpec {
+	u := &UpdateSpec{Empty: "keep", OnNotFound: "fail", OnRowFault: "hold", Pos: d.pos(n.Line, n.Column)}
+	c := &Call{Pos: u.Pos}
+	u.Call = c
+	class, rows := "", (*yaml.Node)(nil)
+	d.section(n, callName, []field{
+		{"method", need, d.choice(&c.Method, "method", callMethods...)},
+		{"path", need, func(n *yaml.Node) { d.callPath(n, c) }},
+		{"class", need, d.choice(&class, "class", "read", "idempotent", "unsafe")},
+		{"query", false, func(n *yaml.Node) {
+			d.pairs(n, "query", func(key, value *yaml.Node) {
+				if t, ok := d.template(value, key.Value); ok {
+					c.Query = append(c.Query, Setting{Field: key.Value, Value: t, Pos: d.pos(value.Line, value.Column)})
+				}
+			})
+		}},
+		{"body", false, func(n *yaml.Node) { c.Body = d.callBody(n) }},
+		{"rows", false, func(n *yaml.Node) { rows = n; d.rows(n, &u.Rows) }},
+		{"on_row_fault", false, d.choice(&u.OnRowFault, "on_row_fault", "hold", "stop")},
+	})
+	if n.Kind != yaml.MappingNode {
+		return u
+	}
+	c.Class = rmm.Class(class)
+	u.Operation = rmm.Operation{Name: callName, Method: c.Method, Class: c.Class, Summary: "a call of the job's own"}
+	d.callClass(n, c)
+	if rows == nil {
+		u.Rows.once = true
+		for _, t := range u.templates() {
+			if columns := t.value.Columns(); len(columns) > 0 {
+				d.faultAt(t.pos.Line, t.pos.Column, "add rows, or write '{{' for a brace", "{%s} names a column, and the call has no rows", columns[0])
+			}
+		}
+		return u
+	}
+	if u.Rows.From != nil {
+		d.selected(u, operationOf(callName))
+	}
+	if rows.Kind == yaml.MappingNode {
+		d.usedAliases(rows, u)
+		if key := child(rows, "date_format"); key != nil {
+			d.fault(key, "remove it", "date_format has no effect: a call sends cells as they are")
+		}
+	}
+	return u
+}
+
+// callPath reads the path of a call.
+func (d *decoder) callPath(n *yaml.Node, c *Call) {
+	t, ok := d.template(n, "path")
+	switch {
+	case !ok:
+		return
+	case len(t.parts) == 0 || t.parts[0].column || !strings.HasPrefix(t.parts[0].text, "/v2/"):
+		d.fault(n, "the host is that of the account, and /api is added", "the path of a call begins with /v2/")
+	case strings.ContainsAny(n.Value, "?#"):
+		d.fault(n, "give parameters under query", "the path of a call has a query")
+	}
+	c.Path = t
+}
+
+// callClass checks the class that a call states against its method and against what is known of its path.
+func (d *decoder) callClass(n *yaml.Node, c *Call) {
+	at := valueOf(n, "class")
+	if at == nil || c.Class == "" || c.Method == "" {
+		return
+	}
+	if (c.Method == "GET") != (c.Class == rmm.ClassRead) {
+		d.fault(at, "a GET is read, everything else is idempotent or unsafe", "a %s cannot be of the class %s", c.Method, c.Class)
+		return
+	}
+	sample := c.path(func(string) string { return "x" })
+	if fault := c.refused(sample); fault != "" {
+		d.fault(at, "", "%s", fault)
+	}
+}
+
+// callBody reads a body.
+func (d *decoder) callBody(n *yaml.Node) *CallBody {
+	switch n.Kind {
+	case yaml.MappingNode:
+		b := &CallBody{keys: []string{}}
+		d.pairs(n, "body", func(key, value *yaml.Node) {
+			b.keys = append(b.keys, key.Value)
+			b.values = append(b.values, d.callBody(value))
+		})
+		return b
+	case yaml.SequenceNode:
+		b := &CallBody{list: true}
+		for _, item := range n.Content {
+			b.values = append(b.values, d.callBody(item))
+		}
+		return b
+	}
+	if n.Kind == yaml.ScalarNode && n.Style == 0 && json.Valid([]byte(n.Value)) {
+		return &CallBody{raw: n.Value} // a number, true, false or null as JSON has them
+	}
+	t, ok := d.template(n, "body")
+	if !ok {
+		return &CallBody{raw: "null"}
+	}
+	return &CallBody{text: &t}
+}
+
+// templates are the templates of a body.
+func (b *CallBody) templates(pos Pos) []placed {
+	switch {
+	case b == nil:
+		return nil
+	case b.text != nil:
+		return []placed{{*b.text, pos}}
+	}
+	var list []placed
+	for _, v := range b.values {
+		list = append(list, v.templates(pos)...)
+	}
+	return list
+}
+
+// append writes the body for one row.
+func (b *CallBody) append(to []byte, cell func(string) string) []byte {
+	switch {
+	case b.text != nil:
+		return append(to, quoted(b.text.Expand(cell))...)
+	case b.raw != "":
+		return append(to, b.raw...)
+	}
+	opening, closing := byte('{'), byte('}')
+	if b.list {
+		opening, closing = '[', ']'
+	}
+	to = append(to, opening)
+	for i, v := range b.values {
+		if i > 0 {
+			to = append(to, ',')
+		}
+		if !b.list {
+			to = append(append(to, quoted(b.keys[i])...), ':')
+		}
+		to = v.append(to, cell)
+	}
+	return append(to, closing)
+}
+
+// templates are all templates of a call.
+func (c *Call) templates() []placed {
+	list := []placed{{c.Path, c.Pos}}
+	for _, q := range c.Query {
+		list = append(list, placed{q.Value, q.Pos})
+	}
+	return append(list, c.Body.templates(c.Pos)...)
+}
+
+// path is the path for one row. A cell is a part of a segment, whatever it holds.
+func (c *Call) path(cell func(string) string) string {
+	return c.Path.Expand(func(column string) string { return url.PathEscape(cell(column)) })
+}
+
+// refused says why no job may send a call to a path, or why its class is not what it states; "" when it may.
+func (c *Call) refused(path string) string {
+	op, err := rmm.Resolve(c.Method + " " + path)
+	switch plain, _ := url.PathUnescape(strings.Trim(path, "/")); {
+	case err != nil:
+		return err.Error()
+	case op.Name == "user-reset-keys", strings.EqualFold(plain, "v2/user/resetApiKeys"):
+		return "a reset of keys is refused in jobs: " + notForJobs["user-reset-keys"]
+	case op.Known == "":
+		return ""
+	case op.Class == rmm.ClassVerify, op.Class == rmm.ClassUnsafe:
+		if c.Class != rmm.ClassUnsafe {
+			return fmt.Sprintf("this is %s, which is not safe to repeat: state class: unsafe, or use operation: %s", op.Known, op.Known)
+		}
+	}
+	return ""
+}
+
+// request makes the request of one row, or says why it cannot be made.
+func (c *Call) request(cell func(string) string) (req rmm.Request, fault string) {
+	for _, column := range c.Path.Columns() {
+		if trimBlank(cell(column)) == "" {
+			return req, fmt.Sprintf("{%s} in the path is blank", column)
+		}
+	}
+	path := c.path(cell)
+	if fault := c.refused(path); fault != "" {
+		return req, fault
+	}
+	req = rmm.Request{Op: c.Method + " " + path, Class: c.Class}
+	for _, q := range c.Query {
+		if req.Query == nil {
+			req.Query = url.Values{}
+		}
+		req.Query.Set(q.Field, q.Value.Expand(cell))
+	}
+	if c.Body != nil {
+		req.Body = c.Body.append(nil, cell)
+	}
+	return req, ""
+}
+
+// readCalls makes the plan of a call: each row is a target of its own. Rows that come to the same request share it, so that
+// it is sent once.
+func (p *plan) readCalls(reader *rowReader) {
+	same := map[string]*target{}
+	for _, row := range p.rows {
+		req, fault := p.job.Update.Call.request(reader.cells(Record{Cells: row.cells}))
+		if fault != "" {
+			row.class, row.reason = ClassInvalid, fault
+			continue
+		}
+		key := strings.Join([]string{req.Op, req.Query.Encode(), string(req.Body)}, "\x00")
+		t := same[key]
+		if t == nil {
+			t = &target{object: &object{name: req.Op}, request: &req}
+			same[key] = t
+			p.targets = append(p.targets, t)
+			if p.job.Update.Call.Class != rmm.ClassRead {
+				p.writes++
+			}
+		}
+		row.class, row.target = ClassChange, t
+		t.rows = append(t.rows, row)
+	}
+}
+
+// callChanges shows the body of a call in the plan.
+func callChanges(req *rmm.Request) []Change {
+	var changes []Change
+	for _, name := range slices.Sorted(func(yield func(string) bool) {
+		for name := range req.Query {
+			if !yield(name) {
+				return
+			}
+		}
+	}) {
+		changes = append(changes, Change{Field: name, New: req.Query.Get(name), Made: true})
+	}
+	if len(req.Body) > 0 {
+		changes = append(changes, Change{Field: "body", New: string(req.Body), Made: true})
+	}
+	return changes
+}
