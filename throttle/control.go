@@ -145,7 +145,7 @@ func (c *control) timeLeft(now time.Time, n int) time.Duration {
 		return 0
 	}
 	per, most := c.sent.length, float64(c.most)
-	return need(float64(n), most/per.Seconds(), most, float64(c.sent.at(now)), per, func(t time.Duration) int {
+	return need(float64(n), most/per.Seconds(), most, float64(c.sent.at(now)), fastest, per, func(t time.Duration) int {
 		return c.sent.leaving(now, t)
 	})
 }

@@ -32,12 +32,12 @@ type view struct {
 	pace    float64   // requests a second
 }
 
-// top is the number of requests that the window is filled up to. Alone it is a hundredth of
-// the limit more, because own requests are counted for longer than the server does.
+// top is the number of requests that the window is filled up to. Alone it is a little more,
+// because own requests are counted for longer than the server does.
 func (p model) top(e *Core, b *bucket) float64 {
 	util := p.Util
 	if b.alone {
-		util += 0.01
+		util += 0.015 // of the limit
 	}
 	top := float64(b.limit) * (min(util, max(e.cutOff, leastCutOff)-0.01) - b.margin)
 	return min(max(top, leastTop), float64(b.limit))
@@ -84,7 +84,9 @@ func (p model) learn(e *Core, t *track, now time.Time, fresh bool) {
 	for _, b := range e.bucketsOf(t) {
 		own := float64(e.mineAgo(b, now, e.age))
 		x := max(0, float64(b.reported)-own)
-		doubt := 1 + float64(e.flying(b))/2
+		// Those in flight, and those that have left while the reading was on its way, may be in
+		// its count or not.
+		doubt := 1 + float64(e.flying(b)+e.gone(b, now, now.Sub(e.asked)))/2
 		if x <= doubt {
 			x = 0 // they may be our own
 		}
@@ -120,6 +122,15 @@ func (e *Core) mineAgo(b *bucket, now time.Time, d time.Duration) int {
 		n += e.write.own.ago(now, d)
 	}
 	return n + e.flying(b)
+}
+
+// gone returns how many own requests have left a bucket within the last d.
+func (e *Core) gone(b *bucket, now time.Time, d time.Duration) int {
+	n := b.own.gone(now, d)
+	if e.legacy && b == e.read.bucket {
+		n += e.write.own.gone(now, d)
+	}
+	return n
 }
 
 // leaving returns how many own requests leave a bucket within d.

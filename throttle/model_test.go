@@ -355,3 +355,47 @@ func TestChangeToTheModel(t *testing.T) {
 		t.Errorf("%.0f others, want 300", x)
 	}
 }
+
+// Own requests that leave the window while a reading is on its way may still be in its count:
+// the end of a burst is not taken for others.
+func TestModelOwnThatLeaveMeanwhile(t *testing.T) {
+	e, _ := modelOf(t, "adaptive")
+	e.readNow(at(0), modern(0))
+	e.answer(at(1), ok200, e.send(at(0.9), Read, 10)...)
+	e.answer(at(2), ok200, e.send(at(1.5), Read, 6)...)
+	e.readNow(at(20), modern(17))
+	if !e.read.alone || e.read.own.gone(at(61.5), 2*time.Second) != 11 {
+		t.Fatalf("alone %v, %d have left", e.read.alone, e.read.own.gone(at(61.5), 2*time.Second))
+	}
+	e.beginReading(at(60.9))
+	e.endReading(at(61.4), modern(11), nil, false) // ten left at 61.1
+	if !e.read.alone || e.read.crowd.count > 0 {
+		t.Errorf("alone %v, others %v", e.read.alone, e.read.crowd.count)
+	}
+	e.beginReading(at(61.9))
+	e.endReading(at(62.1), modern(21), nil, false)
+	if e.read.alone {
+		t.Errorf("fifteen others are not heard: %+v, own %d, age %v", e.read.crowd, e.read.mine(at(62.1)), e.age)
+	}
+}
+
+// A window that is full of own requests is read before strangers at half the limit can fill
+// the rest of it.
+func TestModelReadsBeforeStrangersFillTheWindow(t *testing.T) {
+	for _, name := range []string{"full", "adaptive", "neighbour", "quick"} {
+		e, p := modelOf(t, name)
+		e.readNow(at(0), modern(0))
+		for s := range 180 {
+			now := at(float64(s))
+			e.answer(now, ok200, e.send(now, Read, 8)...)
+			if s%5 == 0 {
+				e.readNow(now, modern(e.read.mine(now)))
+			}
+		}
+		free := 600 - e.read.mine(at(179))
+		due, _ := p.due(e, e.read, at(179))
+		if wait := due.Sub(at(175)); wait > time.Duration(free)*time.Second/5 {
+			t.Errorf("%s: the next reading after %v, %d are free", name, wait, free)
+		}
+	}
+}

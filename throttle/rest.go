@@ -52,29 +52,51 @@ func (e *Core) TimeLeft(wall time.Time) (left time.Duration, known bool) {
 		if t := e.trackFor(b); t.pressed < 0.5 && b.flow.n >= 10 && e.flowing(b) < rate {
 			rate, fill = e.flowing(b), 0 // the workers are what holds it up
 		}
-		left = max(left, pause+need(float64(n), rate, fill, float64(e.mine(b, now)), e.window, func(t time.Duration) int {
+		left = max(left, pause+need(float64(n), rate, fill, float64(e.mine(b, now)), e.hurry(b), e.window, func(t time.Duration) int {
 			return e.leaving(b, now, pause+t)
 		}))
 	}
 	return left, true
 }
 
-// need returns how long n requests take at a rate. In any stretch of a window's length as many
-// can be sent as it is filled to; fewer are sent as those leave that are in it, of which
-// leaving tells how many do within a time. With a fill of 0 the rate alone counts.
-func need(n, rate, fill, own float64, window time.Duration, leaving func(time.Duration) int) time.Duration {
-	evenly := time.Duration(min(n/max(rate, 1e-6), 4e7) * float64(time.Second))
-	if n >= fill {
-		return evenly
+// A window that was filled in a hurry stands still until it empties, and is not filled in the
+// same hurry again.
+const (
+	fastest = 3
+	usually = 1.3
+)
+
+// hurry returns how many times faster than evenly a bucket is filled where there is room.
+func (e *Core) hurry(b *bucket) float64 {
+	if b.alone && !b.start.over {
+		return fastest
+	}
+	return usually
+}
+
+// need returns how long n requests take at a rate that fills the window to so many, of which
+// there are own now; leaving tells how many of these leave within a time. With a fill of 0 the
+// rate alone counts. Nothing is sent faster than hurry times the rate.
+func need(n, rate, fill, own, hurry float64, window time.Duration, leaving func(time.Duration) int) time.Duration {
+	evenly := func(n float64) time.Duration {
+		return time.Duration(min(n/max(rate, 1e-6), 4e7) * float64(time.Second))
+	}
+	if fill <= 0 {
+		return evenly(n)
+	}
+	if n < fill {
+		hurry = fastest // a short rest goes as fast as there is room for it
 	}
 	const steps = 60
+	sent, step := 0.0, window/steps
 	for i := range steps {
-		t := window * time.Duration(i) / steps
-		if fill-own+float64(leaving(t)) >= n {
-			return max(t, evenly/3) // nothing is sent faster than that
+		t := step * time.Duration(i)
+		sent = max(sent, min(sent+hurry*rate*step.Seconds(), fill-own+float64(leaving(t+step))))
+		if sent >= n {
+			return t + step/2
 		}
 	}
-	return window
+	return window + evenly(n-sent)
 }
 
 // flow is the rate of answers over the last minutes, by a clock that stands still while nothing

@@ -134,3 +134,12 @@ func (w *window) entered(now time.Time, d time.Duration) (n int) {
 	}
 	return n
 }
+
+// gone returns how many have left within the last d, which may be a sixth of the window at most.
+func (w *window) gone(now time.Time, d time.Duration) (n int) {
+	w.at(now)
+	for i := range w.in(d, past) {
+		n += int(*w.of(w.head - slots - 1 - i))
+	}
+	return n
+}
