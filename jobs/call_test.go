@@ -43,7 +43,8 @@ func TestCall(t *testing.T) {
 	}{
 		{
 			"once", "", "  method: GET\n  path: /v2/system/new-list\n  class: read\n",
-			[]string{"1 change"}, []string{"GET /v2/system/new-list read"},
+			[]string{"1 change"},
+			[]string{"GET /v2/system/new-list read"},
 		},
 		{
 			"rows", "uid,tag,n\na b/c,\"x\"\"y\",3\n..,x,4\n ,x,5\n../user,x,6\nd,{braces},7\n",
@@ -60,7 +61,8 @@ func TestCall(t *testing.T) {
 		},
 		{
 			"rows alike are one request", "uid\na\nb\na\n", "  method: DELETE\n  path: '/v2/device/{uid}/label'\n  class: unsafe\n  rows: CSV\n",
-			[]string{"2 change", "3 change", "4 change"}, []string{"DELETE /v2/device/a/label unsafe", "DELETE /v2/device/b/label unsafe"},
+			[]string{"2 change", "3 change", "4 change"},
+			[]string{"DELETE /v2/device/a/label unsafe", "DELETE /v2/device/b/label unsafe"},
 		},
 		{
 			"no way to the keys", "a,b\nuser,resetApiKeys\nUSER,resetapikeys\nuser,other\n", "  method: POST\n  path: '/v2/{a}/{b}'\n  class: unsafe\n  rows: CSV\n",

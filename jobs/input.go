@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -29,7 +28,7 @@ const warrantyDate = "warrantyDate"
 // known before the account is read; its table has headings only.
 func OpenInput(job *Job) (*Table, error) {
 	if job.Update.Rows.From != nil {
-		return openSelection(context.Background(), job.Update, nil, "")
+		return openSelection(job.Update, &selectionSource{})
 	}
 	if job.Update.Rows.once {
 		return &Table{Line: 1, Rows: 1, Encoding: "none", rows: job.Update.Rows, source: once{}}, nil
@@ -49,11 +48,9 @@ func OpenInput(job *Job) (*Table, error) {
 	return table, nil
 }
 
-// openSelection opens the rows that are selected from a list of the account, whose
-// pages have keys that begin with prefix.
-func openSelection(ctx context.Context, spec *UpdateSpec, a Answers, prefix string) (*Table, error) {
-	t := &Table{rows: spec.Rows}
-	t.source = &selectionSource{ctx: ctx, answers: a, prefix: prefix}
+// openSelection opens the rows that are selected from a list of the account.
+func openSelection(spec *UpdateSpec, s *selectionSource) (*Table, error) {
+	t := &Table{rows: spec.Rows, source: s}
 	if err := t.source.open(t, spec.columns()); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"time"
 )
 
 // RowClass is what the plan makes of one input row.
@@ -74,7 +75,9 @@ func (u *UpdateWork) rows(ctx context.Context, a Answers) (*Table, error) {
 	if u.job.Update.Rows.From == nil { // a call without rows has one of its own
 		return OpenInput(u.job)
 	}
-	return openSelection(ctx, u.job.Update, a, u.rowsList().id+"/")
+	return openSelection(u.job.Update, &selectionSource{
+		ctx: ctx, answers: a, prefix: u.rowsList().id + "/", now: u.set.Now.UTC().Truncate(time.Millisecond),
+	})
 }
 
 // readRows reads the rows of the input.

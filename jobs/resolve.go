@@ -3,10 +3,11 @@ package jobs
 import (
 	"cmp"
 	"fmt"
-	"rmmjob/internal/rmm"
 	"slices"
 	"strconv"
 	"strings"
+
+	"rmmjob/internal/rmm"
 
 	"github.com/tidwall/gjson"
 )

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"time"
 
 	"gopkg.in/yaml.v3"
 
@@ -17,6 +18,7 @@ import (
 type Selection struct {
 	From   rmm.Operation // a list that stands alone
 	Filter url.Values    // query of the first request
+	Where  *Where        // chooses among the elements; nil for all
 	Pos    Pos
 }
 
@@ -40,10 +42,15 @@ func (d *decoder) selection(rows, from *yaml.Node) *Selection {
 		d.fault(from, "", "%q is no list of the whole account, and rows are selected from one", s.From.Name)
 		return s
 	}
-	for i := 0; i+1 < len(rows.Content); i += 2 {
-		if key, value := rows.Content[i], rows.Content[i+1]; key.Value == "filter" && s.From.Name != "" {
-			s.Filter = d.filter(value, s.From)
-		}
+	if s.From.Name == "" {
+		return s
+	}
+	if filter := valueOf(rows, "filter"); filter != nil {
+		s.Filter = d.filter(filter, s.From)
+	}
+	if where := valueOf(rows, "where"); where != nil {
+		element, _ := output.ElementOf(s.From.Name)
+		s.Where = d.condition(where, &ExportSpec{Element: element})
 	}
 	return s
 }
@@ -84,6 +91,7 @@ type selectionSource struct {
 	ctx     context.Context //nolint:containedctx // of the pass that it is made for
 	answers Answers
 	prefix  string
+	now     time.Time // for the dates of the condition
 	columns []output.Column
 }
 
@@ -119,7 +127,7 @@ func (s *selectionSource) scan(t *Table, do func(sourceRow) bool) error {
 	if s.answers == nil {
 		return nil
 	}
-	line := 0
+	line, wanted := 0, t.rows.From.Where.all(s.now)
 	for el, err := range elements(s.ctx, s.answers, s.prefix) {
 		if err != nil {
 			return err
@@ -127,6 +135,13 @@ func (s *selectionSource) scan(t *Table, do func(sourceRow) bool) error {
 		record, err := output.ParseRecord(el.JSON)
 		if err != nil {
 			return err
+		}
+		if wanted != nil {
+			if yes, err := wanted(record); err != nil {
+				return err
+			} else if !yes {
+				continue
+			}
 		}
 		line++
 		row := sourceRow{Record: Record{Line: line, Cells: make([]string, len(t.Headers)), file: t.place()}}

@@ -70,6 +70,18 @@ func TestRowsFromTheTargets(t *testing.T) {
 	}
 }
 
+// A condition chooses among what the server has sent.
+func TestRowsFromWhere(t *testing.T) {
+	devices := caseFleet()
+	devices[2].udf = map[string]any{"udf3": "old"}
+	d := updater(t, "none", "  operation: device-udf-set\n  rows: {from: devices, where: 'siteName == \"Depot North\" and udf3 == nil'}\n  set: {udf1: '{hostname}'}\n",
+		writable(devices), Settings{})
+	d.mustRun()
+	if got, want := d.bodies(), []string{deviceA + ` {"udf1":"WS-ALFA"}`, deviceB + ` {"udf1":"WS-BRAVO"}`}; !slices.Equal(got, want) {
+		t.Errorf("sent %q", got)
+	}
+}
+
 // Nothing selected is nothing to do.
 func TestRowsFromNothing(t *testing.T) {
 	d := updater(t, "none", "  operation: device-udf-set\n  rows: {from: devices, filter: {hostname: nobody}}\n  set: {udf1: x}\n", byName(caseFleet()), Settings{})
@@ -85,6 +97,8 @@ func TestRowsFromRefused(t *testing.T) {
 		"of each site":      {"{from: site-devices}", "match: {uid: '{uid}'}\n  set: {udf1: x}", "is no list of the whole account"},
 		"a file's option":   {"{from: devices, skip_lines: 3}", "set: {udf1: x}", `"skip_lines" has no effect on from`},
 		"filter of a file":  {"{csv: a.csv, filter: {hostname: x}}", "match: {uid: '{uid}'}\n  set: {udf1: x}", `"filter" has no effect on csv`},
+		"where of a file":   {"{csv: a.csv, where: 'online'}", "match: {uid: '{uid}'}\n  set: {udf1: x}", `"where" has no effect on csv`},
+		"broken where":      {"{from: devices, where: 'onlin == true'}", "set: {udf1: x}", "where: "},
 		"unknown filter":    {"{from: devices, filter: {hostnam: x}}", "set: {udf1: x}", `unknown filter "hostnam"`},
 		"another list":      {"{from: sites}", "set: {udf1: x}", `update lacks the key "match"`},
 		"two inputs":        {"{from: devices, csv: a.csv}", "set: {udf1: x}", "rows come from one input"},

@@ -136,7 +136,7 @@ func (d *decoder) rows(n *yaml.Node, r *Rows) {
 		{"aliases", false, func(n *yaml.Node) { r.Aliases = d.aliases(n) }},
 		{"from", false, func(v *yaml.Node) { r.From = d.selection(n, v) }},
 		{"filter", false, func(*yaml.Node) {}}, // read with from, which it belongs to
-		{"where", false, nil},
+		{"where", false, func(*yaml.Node) {}},  // likewise
 	})
 	d.inputKind(n)
 }
@@ -168,6 +168,7 @@ func (d *decoder) inputKind(n *yaml.Node) {
 		{"aliases", []string{"csv", "xlsx", "jsonl"}},
 		{"allow_empty", []string{"csv", "xlsx", "jsonl"}},
 		{"filter", []string{"from"}},
+		{"where", []string{"from"}},
 	} {
 		if key := child(n, only.key); key != nil && !slices.Contains(only.kinds, kind) {
 			d.fault(key, "remove it", "%q has no effect on %s", only.key, kind)

@@ -105,8 +105,9 @@ func TestExamples(t *testing.T) {
 		"move-devices.yaml":   {writes: 3, yes: true},
 		"site-variables.yaml": {writes: 3},
 
-		"restart-spooler.yaml": {writes: 3, yes: true},
-		"close-alerts.yaml":    {writes: 5},
+		"set-udfs-workbook.yaml": {writes: 4},
+		"restart-spooler.yaml":   {writes: 11, yes: true},
+		"close-alerts.yaml":      {writes: 52},
 	}
 	root, names := examples(t)
 	state := t.TempDir()

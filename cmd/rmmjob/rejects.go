@@ -22,7 +22,7 @@ var rejectColumns = []string{"_line", "_column", "_reason", "_extra"}
 // withRejects writes the rows of an input that has faults to a file beside the
 // error that lists them. The error stays what it is, whatever becomes of the file.
 func (s *session) withRejects(fault error) error {
-	if faults := (jobs.Errors)(nil); !errors.As(fault, &faults) {
+	if faults := jobs.Errors(nil); !errors.As(fault, &faults) {
 		return fault
 	}
 	headings, rows := jobs.Rejects(s.job)
