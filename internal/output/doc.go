@@ -9,6 +9,9 @@
 // or JSON lines writes them, and a [File] makes them visible under the final
 // name in one step, or not at all.
 //
+// What a run has written can be kept as a snapshot ([EncodeRows]) and compared
+// with that of the next one ([Diff]), again with flat memory.
+//
 // What a reader of the files may rely on:
 //
 //   - A value is quoted where the format needs it and otherwise left alone,

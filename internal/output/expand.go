@@ -14,19 +14,29 @@ import (
 )
 
 // Placeholders lists the words an output path may hold in braces.
-func Placeholders() []string { return []string{"date", "time", "job", "account", "run"} }
+func Placeholders() []string { return []string{"date", "time", "job", "account", "run", "since"} }
 
 // Vars are the values of the placeholders that are not about time.
 type Vars struct {
 	Job     string // name of the job
 	Account string // name of the account in the configuration
 	Run     string // id of the run
+	Since   string // where an incremental run begins; see SinceName
+}
+
+// SinceName is what {since} stands for: the instant in the local zone of this
+// machine, as 2025-03-05-020000, or "beginning" for the zero time.
+func SinceName(t time.Time) string {
+	if t.IsZero() {
+		return "beginning"
+	}
+	return t.Local().Format("2006-01-02-150405")
 }
 
 // Expand puts values into the path of an output: {date} is 2025-03-06 and
 // {time} 020000, both at the instant at in the local zone of this machine, so
 // that a file made at half past midnight bears the day of the wall clock;
-// {job}, {account} and {run} come from vars. Doubled braces stand for
+// {job}, {account}, {run} and {since} come from vars. Doubled braces stand for
 // themselves.
 //
 // A value cannot change the folder or make a name that Windows refuses: in it
@@ -90,7 +100,7 @@ func Expand(template string, at time.Time, vars Vars) (string, error) {
 // ValidPath reports what Expand would refuse in a template whatever the values
 // are.
 func ValidPath(template string) error {
-	_, err := Expand(template, time.Unix(0, 0), Vars{"job", "account", "run"})
+	_, err := Expand(template, time.Unix(0, 0), Vars{"job", "account", "run", "since"})
 	return err
 }
 
@@ -107,6 +117,8 @@ func (v Vars) value(name string, at time.Time) (string, error) {
 		value = v.Account
 	case "run":
 		value = v.Run
+	case "since":
+		value = v.Since
 	default:
 		hint := "known are {" + strings.Join(Placeholders(), "} {") + "}"
 		if near := spell.Nearest(name, Placeholders()); near != "" {
