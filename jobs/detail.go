@@ -57,6 +57,7 @@ type owner struct {
 	number int // its place among all elements
 	uid    string
 	class  string
+	stamp  string // of the last audit of a device
 }
 
 // detailID is the list of one detail of an element. Its number comes first, so that the details lie in the order of the
@@ -116,7 +117,8 @@ func (e *ExportWork) detailItem(element string, o owner, detail string) Item {
 		return list{id: o.detailID(detail)}.first(1, 1).skipped(reason)
 	}
 	path := map[string]string{op.PathParams()[0]: o.uid}
-	return e.detailList(o.detailID(detail), rmm.Request{Op: op.Name, Path: path}).first(1, e.set.pageSize())
+	it := e.detailList(o.detailID(detail), rmm.Request{Op: op.Name, Path: path}).first(1, e.set.pageSize())
+	return e.recall(it, o.stamp)
 }
 
 // owners lists the elements that need details.
@@ -136,7 +138,7 @@ func (e *ExportWork) owners(ctx context.Context, a Answers) ([]owner, error) {
 				continue
 			}
 		}
-		owners = append(owners, owner{number, rec.Text("uid"), rec.Text("deviceClass")})
+		owners = append(owners, owner{number, rec.Text("uid"), rec.Text("deviceClass"), rec.Text(auditField)})
 	}
 	return owners, nil
 }

@@ -36,6 +36,14 @@ type Settings struct {
 
 	// Mark is a short name of the run, which the names of its quick jobs carry.
 	Mark string
+
+	// Window is what a run reads of a list with the key since, and Seen is what of
+	// it was published before; nil for a whole list.
+	Window *Window
+	Seen   Seen
+
+	// Remembered are answers that an earlier run has left, by topic.
+	Remembered map[string]Remembered
 }
 
 func (s Settings) pageSize() int {
@@ -72,6 +80,9 @@ func NewExportWork(job *Job, set Settings) *ExportWork {
 func (e *ExportWork) listOf(path map[string]string) list {
 	op := e.job.Export.From
 	l := list{op: op, id: listPrefix + op.Name, path: path, query: e.job.Export.Filter, again: e.job.Export.SecondWalk}
+	if e.set.Window != nil {
+		l.query = e.set.Window.query(op, l.query)
+	}
 	for _, param := range op.PathParams() {
 		l.id += "/" + url.PathEscape(path[param])
 		l.optional = true
@@ -164,7 +175,7 @@ func (e *ExportWork) spread(ctx context.Context, a Answers) (Step, error) {
 			if p.reason != "" {
 				it = it.skipped(p.reason)
 			}
-			if !yield(it) {
+			if !yield(e.recall(it, p.stamp)) {
 				return
 			}
 		}
@@ -210,8 +221,9 @@ func (e *ExportWork) leftOut(n int, why string) string {
 	return fmt.Sprintf("%s leaves out %d of the %s: %s", e.job.Export.From.Name, n, e.reach.parents, why)
 }
 
-// Elements yields what a finished export read, each element once, in the order
-// of the service. The caller sorts.
+// Elements yields what a finished export publishes, each element once, in the
+// order of the service: what it read, without what an earlier run of a list with
+// the key since has published. The caller sorts.
 func (e *ExportWork) Elements(ctx context.Context, a Answers) iter.Seq2[Element, error] {
-	return elements(ctx, a, listPrefix)
+	return e.fresh(elements(ctx, a, listPrefix))
 }

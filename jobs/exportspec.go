@@ -25,8 +25,9 @@ func (d *decoder) export(n *yaml.Node) *ExportSpec {
 		{"second_walk", false, d.choice(&e.SecondWalk, "second_walk", "auto", "always", "never")},
 		{"to", need, func(n *yaml.Node) { e.To = d.targets(n) }},
 		{"manifest", false, func(n *yaml.Node) { e.Manifest = d.manifest(n) }},
+		{"since", false, func(n *yaml.Node) { e.Since = d.since(n) }},
 	}
-	for _, name := range append([]string{"filter", "with", "where", "columns", "explode", "sort", "rows"}, scopeKeys...) {
+	for _, name := range append([]string{"filter", "with", "where", "columns", "explode", "sort", "rows", "reuse", "changes"}, scopeKeys...) {
 		fields = append(fields, keep(name))
 	}
 	d.section(n, "export", fields)
@@ -60,6 +61,7 @@ func (d *decoder) export(n *yaml.Node) *ExportSpec {
 		}
 	}
 	e.Columns = d.columnsOf(e, columns)
+	d.incremental(n, e, later["reuse"], later["changes"])
 	if len(e.Columns) > 0 {
 		d.fits(e)
 	}

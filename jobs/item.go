@@ -19,6 +19,10 @@ const (
 	Unchanged Birth = "unchanged"
 	Skipped   Birth = "skipped"
 	Failed    Birth = "failed"
+
+	// Recalled is an item whose answer an earlier run has left; if it is gone by
+	// then, the item is sent like a pending one.
+	Recalled Birth = "recalled"
 )
 
 // Item is one API request of a run, or the settled fate of one input row that

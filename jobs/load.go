@@ -58,6 +58,9 @@ type ExportSpec struct {
 	Rows       RowLimit
 	To         []Target // at least one
 	Manifest   Manifest
+	Since      *Since   // nil: the whole list
+	Reuse      bool     // answers that an audit alone can change are taken over from the last published run
+	Changes    *Changes // nil: no change file
 }
 
 // UpdateSpec changes objects of the account, one for each row of a file.

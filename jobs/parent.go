@@ -18,6 +18,7 @@ type parent struct {
 	// names are the fields that its rows get: whose they are.
 	siteUid, siteName, hostname string
 	reason                      string // why it is left out; "" for one that has what is read
+	stamp                       string // of the last audit of a device
 }
 
 // parentLists are what the stage of the parents walks: the sites or devices, and for devices that are chosen by their
@@ -67,7 +68,7 @@ func (e *ExportWork) parentOf(el Element) parent {
 		p.siteUid, p.siteName = p.uid, keyOf("name", el.JSON)
 	} else {
 		p.siteUid, p.siteName, p.hostname = keyOf("siteUid", el.JSON), keyOf("siteName", el.JSON), keyOf("hostname", el.JSON)
-		p.class = keyOf("deviceClass", el.JSON)
+		p.class, p.stamp = keyOf("deviceClass", el.JSON), auditStamp(el.JSON)
 	}
 	switch {
 	case p.fills == "":

@@ -53,7 +53,7 @@ func TestTargetFaults(t *testing.T) {
 			`9:34: "eol" has no effect on jsonl (remove it)`,
 		}},
 		{"names", "  to: ['out/{day}.csv', 'nul.csv', 'a{.csv', \"a\\tb.csv\", 'out/x/']\n  manifest: '-'\n", []string{
-			`4:8: output path "out/{day}.csv": unknown placeholder {day}; known are {date} {time} {job} {account} {run}`,
+			`4:8: output path "out/{day}.csv": unknown placeholder {day}; known are {date} {time} {job} {account} {run} {since}`,
 			`4:25: output path "nul.csv": Windows takes the name nul.csv for a device, whatever its ending: choose another`,
 			`4:36: output path "a{.csv": { without }; write {{ for the character`,
 			`4:46: the path of an output holds a tab (` + quoteHint + `)`,

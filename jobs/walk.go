@@ -354,6 +354,8 @@ func (l list) judge(ws []walk) (again int, why string, err error) {
 		return 0, "", &IncompleteError{Message: fmt.Sprintf("%s is incomplete: %s", l.title(), fault)}
 	case fault == "" && agrees:
 		return 0, "", nil
+	case fault == "" && now.number == recalled:
+		return 0, "", nil
 	case fault == "" && now.number == 1 && !l.wantsSecond(now):
 		return 0, "", nil
 	case now.number >= maxWalks:

@@ -55,6 +55,10 @@ type Config struct {
 	// from the number of writes that it plans. One more stops it.
 	MaxErrors func(writes int) int
 
+	// Memory is the id of what the job remembers, from which items that were born
+	// recalled take their answers; 0 for nothing. They are sent if it is gone.
+	Memory int64
+
 	Workers int           // requests in flight at most, 1 to 64; 0 means 8
 	Grace   time.Duration // how long a stop waits for requests in flight; 0 means 30 s
 	GiveUp  time.Duration // how long the service may stay down before the run stops; 0 means 10 min
@@ -199,6 +203,9 @@ func (r *run) drive(ctx, store context.Context) error {
 	}
 	connected := false
 	for r.halt == "" {
+		if err := r.recall(ctx, store); err != nil || r.halt != "" {
+			return err
+		}
 		names, err := r.Store.Lanes(store, r.RunID)
 		if err != nil {
 			return err

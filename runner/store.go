@@ -23,10 +23,13 @@ func newItem(it jobs.Item) checkpoint.NewItem {
 		n.State = checkpoint.StateSkipped
 	case jobs.Failed:
 		n.State = checkpoint.StateFailed
-	case jobs.Pending:
+	case jobs.Pending, jobs.Recalled:
 		op, _ := it.Request.Operation() // the work makes no request that has none
 		n.Lane, n.Replay = op.Lane(), replay(op)
 		n.Payload = encode(it.Request)
+		if it.Birth == jobs.Recalled {
+			n.Lane = checkpoint.LaneMemory
+		}
 	}
 	return n
 }
