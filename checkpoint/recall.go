@@ -18,6 +18,8 @@ type Topic struct {
 	Stamp string
 	Pages int
 	Bytes int64 // in the file
+
+	Skipped bool // there was no answer to keep, only that the item did not apply
 }
 
 // Keep says which items of a run make a topic, in the order of its pages.
@@ -84,9 +86,9 @@ func keep(ctx context.Context, tx *sql.Tx, memory, run int64, k Keep) error {
 // Topics lists the remembered topics by name.
 func (s *Store) Topics(ctx context.Context, m Memory) ([]Topic, error) {
 	topics, err := collect(ctx, s.read, func(rows *sql.Rows) (t Topic, err error) {
-		err = rows.Scan(&t.Name, &t.Stamp, &t.Pages, &t.Bytes)
+		err = rows.Scan(&t.Name, &t.Stamp, &t.Pages, &t.Bytes, &t.Skipped)
 		return t, err
-	}, `SELECT topic, max(stamp), count(*), sum(coalesce(length(body), 0)) FROM memory_answers WHERE memory = ? GROUP BY topic ORDER BY topic`, m.ID)
+	}, `SELECT topic, max(stamp), count(*), sum(coalesce(length(body), 0)), max(state = 'skipped') FROM memory_answers WHERE memory = ? GROUP BY topic ORDER BY topic`, m.ID)
 	return topics, s.fail(ctx, "list remembered answers", err)
 }
 

@@ -95,6 +95,13 @@ func (d *decoder) changes(n *yaml.Node, e *ExportSpec) *Changes {
 	var err error
 	if c.Key, err = output.Resolve(e.Element, columnSpecs(key), e.With...); err != nil {
 		d.changesFault(child2(n, "key"), "key", err)
+		return c
+	}
+	if c.Target.Format != "" && c.Target.Path != "" {
+		e.Changes = c
+		if err := e.ChangesSpec().Validate(c.Target.Format); err != nil {
+			d.fault(n, "", "%s", err)
+		}
 	}
 	return c
 }
@@ -158,4 +165,48 @@ func isBelow(c output.Column, name string) bool {
 // Ignores tells whether changes in a column do not count.
 func (c *Changes) Ignores(column output.Column) bool {
 	return slices.ContainsFunc(c.Ignore, func(name string) bool { return isBelow(column, name) })
+}
+
+// Lead returns the columns that name a row in a change file: its key, then what people know it by.
+func (e *ExportSpec) Lead() []output.Column {
+	lead := slices.Clone(e.Changes.Key)
+	for _, path := range labels {
+		if slices.ContainsFunc(lead, func(k output.Column) bool { return k.Path == path }) {
+			continue
+		}
+		if c, err := output.Resolve(e.Element, columnSpecs([]string{path}), e.With...); err == nil {
+			lead = append(lead, c...)
+		}
+	}
+	return lead
+}
+
+// The columns of a change file beside those of Lead. The names of what leads are prefixed in its records, so that a field
+// called change or old cannot be taken for one of these.
+const (
+	ChangeKind  = "change"
+	ChangeField = "field"
+	ChangeOld   = "old"
+	ChangeNew   = "new"
+	LeadPrefix  = "lead/"
+)
+
+// ChangesSpec is what the change file is to hold.
+func (e *ExportSpec) ChangesSpec() output.Spec {
+	t := e.Changes.Target
+	spec := output.Spec{Source: e.From.Name + "-changes", Style: t.Style, CSV: t.CSV, Mode: t.Mode}
+	if t.Format == output.FileSQLite && spec.Mode == "" {
+		spec.Mode = output.ModeReplace // one change has no key
+	}
+	add := func(header, path string) {
+		spec.Columns = append(spec.Columns, output.Column{Header: header, Path: path, Format: output.FormatRaw})
+	}
+	add(ChangeKind, ChangeKind)
+	for _, c := range e.Lead() {
+		add(c.Header, LeadPrefix+c.Path)
+	}
+	for _, name := range []string{ChangeField, ChangeOld, ChangeNew} {
+		add(name, name)
+	}
+	return spec
 }

@@ -84,10 +84,13 @@ func (a *app) reshape(ctx context.Context, st *state, rec checkpoint.Run, shape 
 		return nil, err
 	}
 	p := &projection{app: a, st: st, rec: rec, job: job, temp: rec.ID + "-export"}
-	if p.paths, _, err = expand(job, rec.Created, output.Vars{Job: rec.JobName, Account: rec.Account, Run: rec.ID}); err != nil {
+	where, err := expand(job, rec.Created, output.Vars{Job: rec.JobName, Account: rec.Account, Run: rec.ID, Since: about.Memory.since()})
+	if err != nil {
 		return nil, err
 	}
-	list := claims(job, p.paths, "", gaps != nil)
+	where.changes = "" // what has changed since is known only when the run is published
+	p.paths = where.outputs
+	list := claims(job, where, gaps != nil)
 	if err := clash(list); err != nil {
 		return nil, err
 	}

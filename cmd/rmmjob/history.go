@@ -50,10 +50,15 @@ func (s *state) describeRun(ctx context.Context, r checkpoint.Run) (runInfo, err
 	if err != nil {
 		return runInfo{}, err
 	}
+	reused, err := s.store.Recalled(ctx, r.ID)
+	if err != nil {
+		return runInfo{}, err
+	}
 	info := runInfo{
 		Run: r.ID, Job: r.JobName, JobPath: r.JobPath, Account: r.Account, Kind: r.Kind, State: string(r.State),
 		Stage: r.Stage, ExitCode: r.ExitCode, Created: r.Created.UTC(), Resumes: r.Resumes, Counts: runCounts(r, c), jobKey: r.JobKey,
 	}
+	info.Counts.Reused = int64(reused)
 	if r.Error != "" {
 		info.Error = &r.Error
 	}

@@ -24,6 +24,11 @@ func (s *session) publish(ctx context.Context, sum *runner.Summary) (checkpoint.
 	p, state, cause := s.project(), sum.State, sum.Err
 	switch {
 	case state == checkpoint.RunOK:
+		var err error
+		if p.feed, err = s.newChangeFeed(ctx); err != nil {
+			return checkpoint.RunLocalIO, err
+		}
+		defer p.feed.close()
 	case state == checkpoint.RunIncomplete && s.allowPartial:
 		gaps, err := s.st.gapsOf(ctx, s.rec, cause.Error())
 		if err != nil {
@@ -35,6 +40,11 @@ func (s *session) publish(ctx context.Context, sum *runner.Summary) (checkpoint.
 	}
 	if err := p.publish(ctx); err != nil {
 		return checkpoint.RunLocalIO, err
+	}
+	if state == checkpoint.RunOK && remembers(s.job) {
+		if err := s.remember(ctx, p); err != nil {
+			return checkpoint.RunLocalIO, err
+		}
 	}
 	if note := p.leftOut(); note != "" {
 		sum.Notes = append(sum.Notes, note)

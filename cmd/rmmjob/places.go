@@ -8,9 +8,20 @@ import (
 	"rmmjob/jobs"
 )
 
-// expand gives the paths of the outputs of a run that starts at a moment and has
-// the given id, and that of the one manifest for all of them if the job wants it.
-func expand(job *jobs.Job, at time.Time, vars output.Vars) (paths []string, manifest string, err error) {
+// places are the files that a run writes, their paths expanded.
+type places struct {
+	outputs  []string // in the order of the job
+	manifest string   // one for all of them; "" for none
+	changes  string   // "" for none
+}
+
+// expand gives the files of a run that starts at a moment. Where an incremental
+// run begins is that of a first one unless vars say so.
+func expand(job *jobs.Job, at time.Time, vars output.Vars) (p places, err error) {
+	if job.Export.Since != nil && vars.Since == "" {
+		w, _ := job.Export.Since.Window(at, jobs.Bookmark{})
+		vars.Since = output.SinceName(w.From)
+	}
 	expand := func(path string, pos jobs.Pos) string {
 		if path == "" || path == "-" || err != nil {
 			return path
@@ -22,10 +33,13 @@ func expand(job *jobs.Job, at time.Time, vars output.Vars) (paths []string, mani
 		return expanded
 	}
 	for _, to := range job.Export.To {
-		paths = append(paths, expand(to.Path, to.Pos))
+		p.outputs = append(p.outputs, expand(to.Path, to.Pos))
 	}
-	manifest = expand(job.Export.Manifest.Path, job.Export.Manifest.Pos)
-	return paths, manifest, err
+	p.manifest = expand(job.Export.Manifest.Path, job.Export.Manifest.Pos)
+	if c := job.Export.Changes; c != nil {
+		p.changes = expand(c.Target.Path, c.Target.Pos)
+	}
+	return p, err
 }
 
 // claim is a file that a run may write.
@@ -38,9 +52,10 @@ type claim struct {
 // anOutput is what most claims are.
 const anOutput = "an output"
 
-// claims lists the files that a run may write: outputs and manifests, and if
-// partial those of an incomplete run too.
-func claims(job *jobs.Job, paths []string, manifest string, partial bool) []claim {
+// claims lists the files that a run may write: outputs, manifests and the change
+// file, and if partial those of an incomplete run too.
+func claims(job *jobs.Job, p places, partial bool) []claim {
+	paths, manifest := p.outputs, p.manifest
 	var list []claim
 	m := job.Export.Manifest
 	add := func(what string, beside bool, name func(string) string) {
@@ -59,6 +74,9 @@ func claims(job *jobs.Job, paths []string, manifest string, partial bool) []clai
 		}
 	}
 	add(anOutput, m.Beside, func(path string) string { return path })
+	if p.changes != "" {
+		list = append(list, claim{p.changes, job.Export.Changes.Pos, "the change file"})
+	}
 	if partial {
 		add("an incomplete output", m.Beside || manifest == "", output.PartialPath)
 	}

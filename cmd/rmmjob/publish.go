@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"rmmjob/checkpoint"
@@ -20,11 +21,12 @@ type projection struct {
 	st       *state
 	rec      checkpoint.Run
 	job      *jobs.Job
-	paths    []string // of the outputs, expanded
-	manifest string   // of the one manifest for all of them, expanded; "" for none
-	gaps     []string // what is missing; nil if the run is complete
-	temp     string   // what the names of temporary files have as the run
-	cut      int64    // rows that the limit of the job has left out
+	paths    []string    // of the outputs, expanded
+	manifest string      // of the one manifest for all of them, expanded; "" for none
+	gaps     []string    // what is missing; nil if the run is complete
+	temp     string      // what the names of temporary files have as the run
+	cut      int64       // rows that the limit of the job has left out
+	feed     *changeFeed // what has changed since the last published run; nil if nobody wants to know
 }
 
 // project makes the projection of this run.
@@ -56,12 +58,24 @@ func (p *projection) publish(ctx context.Context) error {
 	if limit > 0 {
 		p.cut = max(0, set.Rows()-limit)
 	}
+	if p.feed != nil {
+		if err := p.feed.write(ctx, dir); err != nil {
+			return fail(exitLocalIO, "%w", err)
+		}
+	}
 	made, err := set.Publish(p.now())
 	for i, m := range made {
 		p.result.Files = append(p.result.Files, p.describe(i, m))
 	}
 	if err != nil {
 		return fail(exitLocalIO, "%w", err)
+	}
+	if p.feed != nil {
+		changes, err := p.feed.publish()
+		p.result.Files = append(p.result.Files, changes)
+		if err != nil {
+			return err
+		}
 	}
 	return p.manifests(made)
 }
@@ -103,7 +117,11 @@ func (p *projection) describe(i int, m output.Made) file {
 // collect gives the rows of the run to the set.
 func (p *projection) collect(ctx context.Context, set *output.Set) error {
 	export := p.job.Export
-	work := jobs.NewExportWork(p.job, jobs.Settings{Now: p.rec.Created})
+	var about runSettings
+	if err := json.Unmarshal(p.rec.Settings, &about); err != nil {
+		return fmt.Errorf("settings of run %s: %w", p.rec.ID, err)
+	}
+	work := jobs.NewExportWork(p.job, jobs.Settings{Now: p.rec.Created, Window: about.Memory.Window, Seen: about.Memory.Seen})
 	order, unknowns, rows := export.Order(), output.NewUnknowns(export.Element), work.Rows()
 	for rec, err := range work.Records(ctx, runner.AnswersOf(p.st.store, p.rec.ID)) {
 		if err != nil {
@@ -117,6 +135,11 @@ func (p *projection) collect(ctx context.Context, set *output.Set) error {
 			used = true
 			if err := set.Add(output.SortKey(row, order), row); err != nil {
 				return fail(exitLocalIO, "%w", err)
+			}
+			if p.feed != nil {
+				if err := p.feed.add(row); err != nil {
+					return fail(exitLocalIO, "%w", err)
+				}
 			}
 		}
 		if used {

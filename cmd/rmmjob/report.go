@@ -28,7 +28,13 @@ func (s *session) report(ctx context.Context, sum runner.Summary) error {
 	if err != nil {
 		return err
 	}
-	s.result.Counts = countsOf(sum.Counts, s.rec)
+	reused, err := s.st.store.Recalled(ctx, s.rec.ID)
+	if err != nil {
+		return err
+	}
+	c := countsOf(sum.Counts, s.rec)
+	c.Reused = int64(reused)
+	s.result.Counts = c
 	if s.planOnly && sum.State == checkpoint.RunPlanned {
 		s.result.Counts = planCounts(rows)
 	} else if len(rows) > 0 {
@@ -38,7 +44,7 @@ func (s *session) report(ctx context.Context, sum runner.Summary) error {
 	s.result.set("seconds", took.Seconds())
 	s.result.set("throttle_held_seconds", sum.Held.Seconds())
 	s.result.set("retries", sum.Retries)
-	notes := append(s.inputNotes(), sum.Notes...)
+	notes := append(append(s.inputNotes(), s.notes...), sum.Notes...)
 	s.result.set("notes", notes)
 	for _, note := range notes {
 		s.say("note: %s", note)

@@ -21,6 +21,7 @@ type counts struct {
 	Reads        int64 `json:"reads"`         // acknowledged read requests
 	Writes       int64 `json:"writes"`        // acknowledged write requests
 	Throttled429 int64 `json:"throttled_429"` // answers 429
+	Reused       int64 `json:"reused"`        // items done without a request, with the answer of an earlier run
 }
 
 // file is an output file of a run.

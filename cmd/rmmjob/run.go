@@ -24,6 +24,7 @@ func runVerb(ctx context.Context, a *app, args []string) error {
 	f := a.newFlags()
 	f.setting("workers", "page_size", "grace", "throttle.profile", "throttle.max", "throttle.reserve", "throttle.max_pause")
 	fresh := f.Bool("new", false, "start a new run even if one is unfinished")
+	full := f.Bool("full", false, "ignore what earlier runs of the job have left (since, reuse, changes) and remember this one")
 	yes := f.Bool("yes", false, "agree to an operation that needs it: deletes, proxy changes, moves, quick jobs")
 	partial := f.allowPartial()
 	limit := f.maxDuration()
@@ -31,7 +32,7 @@ func runVerb(ctx context.Context, a *app, args []string) error {
 	if err != nil {
 		return err
 	}
-	return a.execute(ctx, rest[0], options{fresh: *fresh, yes: *yes, maxDuration: limit.d, allowPartial: *partial})
+	return a.execute(ctx, rest[0], options{fresh: *fresh, full: *full, yes: *yes, maxDuration: limit.d, allowPartial: *partial})
 }
 
 // resumeVerb continues an unfinished run: the only one, or the one named.
@@ -101,6 +102,7 @@ func planVerb(ctx context.Context, a *app, args []string) error {
 // options are what the verbs run, resume and plan differ in.
 type options struct {
 	fresh       bool   // never continue a run
+	full        bool   // begin without what earlier runs have left
 	resume      string // id of the run to continue
 	planOnly    bool
 	detailed    bool
@@ -178,15 +180,18 @@ type session struct {
 	work    runner.Work
 	meter   *meter
 	began   time.Time
-	id      string // of the run if it is a new one
+	notes   []string // for people, beside those of the runner
+	id      string   // of the run if it is a new one
 }
 
 // runSettings is what a run remembers of its start, so that a resume months
 // later still writes the files it was about.
 type runSettings struct {
-	Targets  []string `json:"targets,omitempty"`  // expanded paths, in the order of the job
-	Manifest string   `json:"manifest,omitempty"` // expanded path of the one manifest for all outputs
-	Source   []byte   `json:"source,omitempty"`   // the job file of an export, for its files in other formats later
+	Targets  []string  `json:"targets,omitempty"`  // expanded paths, in the order of the job
+	Manifest string    `json:"manifest,omitempty"` // expanded path of the one manifest for all outputs
+	Changes  string    `json:"changes,omitempty"`  // expanded path of the change file
+	Memory   memoryUse `json:"memory,omitzero"`    // what the run has taken over
+	Source   []byte    `json:"source,omitempty"`   // the job file of an export, for its files in other formats later
 }
 
 // execute runs a job from its file to its result.
@@ -232,11 +237,10 @@ func (s *session) prepare(ctx context.Context, path string) (err error) {
 			return usagef("job %s is an export, which changes nothing: there is no plan to make", s.job.Name).
 				withHint("check it: %s", s.nextCommand("validate", s.job.Path))
 		}
-		vars := output.Vars{Job: s.job.Name, Account: s.settings.text("account"), Run: s.id}
-		if s.about.Targets, s.about.Manifest, err = expand(s.job, s.began, vars); err != nil {
-			return err
+		if s.full && !remembers(s.job) {
+			return usagef("job %s reads everything in every run: --full is for jobs with since: last, reuse or changes", s.job.Name)
 		}
-		if err = clash(claims(s.job, s.about.Targets, s.about.Manifest, s.allowPartial)); err != nil {
+		if err = s.expandTo(""); err != nil {
 			return err
 		}
 		s.about.Source = s.job.Source
@@ -244,6 +248,9 @@ func (s *session) prepare(ctx context.Context, path string) (err error) {
 			return err
 		}
 	case s.job.Update != nil:
+		if s.full {
+			return usagef("job %s is an update: --full is for exports that remember", s.job.Name)
+		}
 		if s.input, err = jobs.OpenInput(s.job); err != nil {
 			return s.withRejects(err)
 		}
@@ -349,6 +356,8 @@ func (s *session) choose(ctx context.Context) error {
 			changed = "the job file has changed"
 		case last.InputHash != inputHash:
 			changed = "the input file has changed"
+		case s.full && !isFull(last):
+			changed = "a full run was asked for"
 		}
 		if changed == "" {
 			s.rec = last
@@ -372,6 +381,9 @@ func (s *session) choose(ctx context.Context) error {
 		if err := s.refuseInDoubt(ctx, last); err != nil {
 			return err
 		}
+	}
+	if err := s.recollect(ctx); err != nil {
+		return err
 	}
 	if err := s.checkTargets(); err != nil {
 		return err
@@ -448,7 +460,20 @@ func (s *session) checkTargets() error {
 	if s.job.Export == nil {
 		return nil
 	}
-	return s.free(claims(s.job, s.about.Targets, s.about.Manifest, s.allowPartial), s.dead)
+	return s.free(claims(s.job, s.about.places(), s.allowPartial), s.dead)
+}
+
+// places are the files of the run.
+func (r runSettings) places() places { return places{r.Targets, r.Manifest, r.Changes} }
+
+// expandTo settles the names of the files of a new run that begins at since.
+func (s *session) expandTo(since string) error {
+	p, err := expand(s.job, s.began, output.Vars{Job: s.job.Name, Account: s.settings.text("account"), Run: s.id, Since: since})
+	if err != nil {
+		return err
+	}
+	s.about.Targets, s.about.Manifest, s.about.Changes = p.outputs, p.manifest, p.changes
+	return clash(claims(s.job, p, s.allowPartial))
 }
 
 // dead tells whether a run can no longer be writing a file: it is another run of
@@ -468,6 +493,10 @@ func (s *session) drain(ctx context.Context) (runner.Summary, error) {
 	}
 	cfg.Host, _ = os.Hostname() //nolint:errcheck // for messages only
 	if s.job.Export != nil {
+		if err := s.st.recall(ctx, s.about.Memory, &set); err != nil {
+			return runner.Summary{}, err
+		}
+		cfg.Memory = s.about.Memory.ID
 		s.work = jobs.NewExportWork(s.job, set)
 	} else {
 		s.work = jobs.NewUpdateWork(s.job, set)

@@ -66,6 +66,7 @@ func countLine(c counts) string {
 		{c.Failed, "failed"},
 		{c.InDoubt, "in doubt"},
 		{c.Pending, "left"},
+		{c.Reused, "reused"},
 		{c.Reads, "reads"},
 		{c.Writes, "writes"},
 		{c.Throttled429, "answers 429"},

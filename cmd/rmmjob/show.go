@@ -183,7 +183,7 @@ func (s *state) runFiles(r checkpoint.Run) []string {
 	files := []string{}
 	var about runSettings
 	if r.State == checkpoint.RunOK && json.Unmarshal(r.Settings, &about) == nil {
-		for _, path := range about.Targets {
+		for _, path := range append(about.Targets, about.Changes) {
 			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 				files = append(files, path)
 			}

@@ -127,20 +127,23 @@ func (a *app) validate(path string) (validation, error) {
 // validateExport checks the outputs of an export.
 func (a *app) validateExport(job *jobs.Job) (string, error) {
 	now := a.now()
-	paths, manifest, err := expand(job, now, output.Vars{Job: job.Name, Account: a.settings.text("account"), Run: newRunID(now, job.Name)})
+	where, err := expand(job, now, output.Vars{Job: job.Name, Account: a.settings.text("account"), Run: newRunID(now, job.Name)})
 	if err == nil {
-		err = clash(claims(job, paths, manifest, false))
+		err = clash(claims(job, where, false))
 	}
 	if err != nil {
 		return "", err
 	}
 	var targets []string
 	for i, to := range job.Export.To {
-		name := paths[i]
+		name := where.outputs[i]
 		if name == "-" {
 			name = "standard output"
 		}
 		targets = append(targets, fmt.Sprintf("%s (%s)", name, to.Format))
+	}
+	if c := job.Export.Changes; c != nil {
+		targets = append(targets, fmt.Sprintf("%s (changes, %s)", where.changes, c.Target.Format))
 	}
 	return fmt.Sprintf("would export %s in %d columns to %s", job.Export.From.Name, len(job.Export.Columns), strings.Join(targets, ", ")), nil
 }

@@ -219,5 +219,9 @@ func (a *Account) renderSoftware(dev *device, i int) json.RawMessage {
 	if round := i / len(programs); round > 0 {
 		name += " component " + strconv.Itoa(round)
 	}
-	return object("name", name, "version", fmt.Sprintf("%d.%d.%d", d.between(1, 30), d.below(20), d.below(10000)))
+	version := fmt.Sprintf("%d.%d.%d", d.between(1, 30), d.below(20), d.below(10000))
+	if i == 0 && dev.edits != nil && dev.edits.audits > 0 {
+		version += fmt.Sprintf(".%d", dev.edits.audits) // an audit finds something new
+	}
+	return object("name", name, "version", version)
 }

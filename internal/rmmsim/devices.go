@@ -130,6 +130,9 @@ func (a *Account) renderGiven(dev *device) json.RawMessage {
 		}
 		fields["udf"] = appendValue(nil, udf)
 	}
+	if dev.edits.audit != 0 {
+		fields["lastAuditDate"] = appendValue(nil, a.date(dev.edits.audit))
+	}
 	if dev.edits.hasWarranty {
 		fields["warrantyDate"] = appendValue(nil, orNull(dev.edits.warranty))
 	}

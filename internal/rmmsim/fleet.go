@@ -44,6 +44,8 @@ type edits struct {
 	warranty    string         // "" is cleared
 	hasWarranty bool
 	moved       bool
+	audit       int64 // ms of the last audit that a test has made; 0 for the drawn one
+	audits      int   // how many a test has made
 }
 
 // given is a device whose JSON was set from outside. It is served as it is,
@@ -382,8 +384,17 @@ func siteCode(s *site) string {
 	return "S" + strconv.FormatInt(s.id, 10)
 }
 
-// facts draws the properties of a device.
+// facts gives the properties of a device.
 func (f *fleet) facts(dev *device) facts {
+	p := f.drawnFacts(dev)
+	if dev.edits != nil && dev.edits.audit != 0 {
+		p.lastAudit = dev.edits.audit
+	}
+	return p
+}
+
+// drawnFacts draws the properties of a device.
+func (f *fleet) drawnFacts(dev *device) facts {
 	d := newDraw(f.seed, kindDevice, uint64(dev.ordinal)<<20|1)
 	p := facts{is64: true, created: reference.Add(-time.Duration(d.between(30, 1500)*24)*time.Hour - time.Duration(d.below(86400))*time.Second).UnixMilli()}
 	home := dev.born

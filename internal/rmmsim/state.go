@@ -3,6 +3,7 @@ package rmmsim
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 )
 
 // The methods of this file look into the account and lay it out, past all
@@ -51,6 +52,36 @@ func (a *Account) SetUDF(uid, name, value string) error {
 		return fmt.Errorf("set %s of device %s: no such field or device", name, uid)
 	}
 	dev.edit().udf[n] = value
+	clear(a.cache)
+	return nil
+}
+
+// Audit lets a device be audited at an instant: its lastAuditDate moves, and the
+// first of its programs has a new version.
+func (a *Account) Audit(uid string, at time.Time) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	dev := a.device(uid)
+	if dev == nil {
+		return fmt.Errorf("audit device %s: no such device", uid)
+	}
+	e := dev.edit()
+	e.audit = at.UnixMilli()
+	e.audits++
+	clear(a.cache)
+	return nil
+}
+
+// ResolveAlert resolves an open alert at an instant, as somebody in the web
+// interface would do.
+func (a *Account) ResolveAlert(uid string, at time.Time) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	ref, ok := a.alert(uid)
+	if !ok || a.isResolved(ref) {
+		return fmt.Errorf("resolve alert %s: no such open alert", uid)
+	}
+	a.resolutions[uid] = resolution{by: a.user(0).name, at: at}
 	clear(a.cache)
 	return nil
 }
