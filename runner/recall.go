@@ -17,19 +17,20 @@ const recallBatch = 100
 // recall gives the items that were born recalled their answers. It happens before anything of the stage is sent, in
 // batches: a crash in between leaves items that the next call finds.
 func (r *run) recall(ctx, store context.Context) error {
-	for recalled := false; ; recalled = true {
+	recalled := false
+	for {
 		items, err := r.Store.Waiting(store, r.RunID, recallBatch)
-		switch {
-		case err != nil || len(items) == 0 && !recalled:
+		if err != nil {
 			return err
-		case len(items) == 0:
-			r.counts, err = r.Store.Counts(store, r.RunID)
-			r.observe(time.Time{}, "")
-			return err
-		case ctx.Err() != nil:
+		}
+		if len(items) == 0 {
+			break
+		}
+		if ctx.Err() != nil {
 			r.stop(ctx)
 			return nil
 		}
+		recalled = true
 		batch := make([]checkpoint.Recollection, len(items))
 		for i, it := range items {
 			var req rmm.Request
@@ -46,4 +47,11 @@ func (r *run) recall(ctx, store context.Context) error {
 			return err
 		}
 	}
+	if !recalled {
+		return nil
+	}
+	var err error
+	r.counts, err = r.Store.Counts(store, r.RunID)
+	r.observe(time.Time{}, "")
+	return err
 }
