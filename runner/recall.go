@@ -28,7 +28,7 @@ func (r *run) recall(ctx, store context.Context) error {
 		}
 		if ctx.Err() != nil {
 			r.stop(ctx)
-			return nil
+			return nil //nolint:nilerr // the run was told to stop, and does
 		}
 		recalled = true
 		batch := make([]checkpoint.Recollection, len(items))
