@@ -70,16 +70,7 @@ var scopeKeys = []string{"sites", "devices", "uids", "ids", "macs", "jobs"}
 // scope reads what the list is to be read for.
 func (d *decoder) scope(export *yaml.Node, values map[string]*yaml.Node, op rmm.Operation, at Pos) Scope {
 	way := reachOf(op)
-	var takes []string
-	switch way.parents {
-	case "sites":
-		takes = []string{"sites"}
-	case "devices":
-		takes = []string{"sites", "devices"}
-	}
-	if way.given != "" {
-		takes = append(takes, way.given)
-	}
+	takes := way.takes()
 	var s Scope
 	for _, key := range scopeKeys {
 		n := values[key]

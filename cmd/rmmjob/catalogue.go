@@ -5,9 +5,12 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
+	"rmmjob/internal/output"
 	"rmmjob/internal/rmm"
+	"rmmjob/jobs"
 )
 
 // operationInfo is one operation as --json shows it.
@@ -23,6 +26,58 @@ type operationInfo struct {
 	Summary  string      `json:"summary"`
 	Query    []paramInfo `json:"query"`
 	Body     []paramInfo `json:"body"`
+	Export   *exportInfo `json:"export,omitempty"` // of a read
+}
+
+// exportInfo is how an export reads an operation and what it can write of it.
+type exportInfo struct {
+	Per     string       `json:"per"`   // sites or devices, if it is read for each
+	Class   string       `json:"class"` // of the devices that alone have it
+	Takes   []string     `json:"takes"` // keys that say what it is read for
+	Needs   string       `json:"needs"` // the one of them that must be there
+	Columns []columnInfo `json:"columns"`
+	With    []detailInfo `json:"with"`
+	Explode []string     `json:"explode"`
+	Example string       `json:"example"`
+}
+
+type columnInfo struct {
+	Path    string   `json:"path"`
+	Type    string   `json:"type"`
+	Presets []string `json:"presets"`
+	Values  []string `json:"values,omitempty"`
+}
+
+type detailInfo struct {
+	Name       string   `json:"name"`
+	Operations []string `json:"operations"`
+}
+
+// describeExport tells what an export can do with a read.
+func describeExport(op rmm.Operation) *exportInfo {
+	r := jobs.DescribeReading(op)
+	info := &exportInfo{
+		Per: r.Per, Class: r.Class, Takes: append([]string{}, r.Takes...), Needs: r.Needs, Columns: []columnInfo{},
+		With: []detailInfo{}, Explode: append([]string{}, r.Lists...), Example: jobs.ExampleExport(op),
+	}
+	for _, d := range r.Details {
+		info.With = append(info.With, detailInfo(d))
+	}
+	in := map[string][]string{}
+	for _, name := range output.PresetNames() {
+		columns, _ := output.Preset(r.Element, name)
+		for _, c := range columns {
+			in[c.Path] = append(in[c.Path], name)
+		}
+	}
+	for _, f := range output.Fields(r.Element) {
+		c := columnInfo{Path: f.Path, Type: f.Kind.String(), Presets: append([]string{}, in[f.Path]...), Values: f.Enum}
+		if f.Path == "udf" {
+			c.Path, c.Type, c.Presets = fmt.Sprintf("udf1 to udf%d", rmm.MaxUDF), "text", in["udf.udf1"]
+		}
+		info.Columns = append(info.Columns, c)
+	}
+	return info
 }
 
 type paramInfo struct {
@@ -44,6 +99,9 @@ func describe(op rmm.Operation) operationInfo {
 	}
 	for _, p := range op.Body {
 		info.Body = append(info.Body, paramInfo{p.Name, string(p.Type), p.Required, p.Values, p.Help})
+	}
+	if !op.IsWrite() {
+		info.Export = describeExport(op)
 	}
 	return info
 }
@@ -119,6 +177,56 @@ func (a *app) explain(op operationInfo) {
 		}
 		t.writeIndented(a.stdout, "  ")
 	}
+	if op.Export != nil {
+		a.explainExport(op)
+	}
+}
+
+// explainExport prints what an export can do with a read.
+func (a *app) explainExport(op operationInfo) {
+	x := op.Export
+	if how := howRead(x); how != "" {
+		fmt.Fprintf(a.stdout, "\nread %s\n", how)
+	}
+	if len(x.With) > 0 {
+		fmt.Fprint(a.stdout, "\ndetails for with, one more request for each item:\n")
+		t := newTable()
+		for _, d := range x.With {
+			t.add(d.Name, strings.Join(d.Operations, ", "))
+		}
+		t.writeIndented(a.stdout, "  ")
+	}
+	if len(x.Explode) > 0 {
+		fmt.Fprintf(a.stdout, "\nlists for explode: %s\n", strings.Join(x.Explode, ", "))
+	}
+	fmt.Fprint(a.stdout, "\ncolumns, with the presets that have them:\n")
+	t := newTable()
+	for _, c := range x.Columns {
+		if detail, _, inside := strings.Cut(c.Path, "."); inside && slices.ContainsFunc(x.With, func(d detailInfo) bool { return d.Name == detail }) {
+			continue // shown by the operation that reads it
+		}
+		t.add(c.Path, c.Type, strings.Join(c.Presets, " "), strings.Join(c.Values, ", "))
+	}
+	t.writeIndented(a.stdout, "  ")
+	fmt.Fprint(a.stdout, "\nexample:\n\n")
+	for line := range strings.Lines(x.Example) {
+		fmt.Fprint(a.stdout, "  "+line)
+	}
+}
+
+// howRead says for what an export reads an operation.
+func howRead(x *exportInfo) string {
+	switch {
+	case x.Needs != "":
+		return "for what the job names: " + x.Needs
+	case x.Per == "":
+		return ""
+	}
+	text := "for each of the " + x.Per
+	if x.Class != "" {
+		text += " of class " + x.Class
+	}
+	return text + ", or for those that the job names: " + strings.Join(x.Takes, ", ")
 }
 
 // foldRanges makes one line of numbered fields that are alike: udf1 to udf300.

@@ -13,6 +13,9 @@ const (
 	PresetAll     = "all"     // every known field; lists as JSON text
 )
 
+// PresetNames lists the presets, the one that is used without further word first.
+func PresetNames() []string { return []string{PresetDefault, PresetSummary, PresetAll} }
+
 // How many custom fields the presets hold. A nightly report needs the same
 // columns every night, and the values technicians keep in custom fields are
 // the usual reason for it. Thirty is what every account has had from the start
