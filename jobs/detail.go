@@ -183,7 +183,7 @@ func (e *ExportWork) Records(ctx context.Context, a Answers) iter.Seq2[output.Re
 		return e.bare(ctx, a)
 	}
 	return func(yield func(output.Record, error) bool) {
-		next, stop := iter.Pull2(elements(ctx, a, detailPrefix))
+		next, stop := iter.Pull2(elementsAndLists(ctx, a, detailPrefix))
 		defer stop()
 		d := details{next: next}
 		if err := d.advance(); err != nil {
@@ -231,14 +231,20 @@ func (d *details) advance() error {
 // addTo puts the details of an element into its record.
 func (d *details) addTo(rec output.Record, number int) error {
 	for d.number == number {
-		v, err := output.ParseValue(d.at.JSON)
-		if err != nil {
-			return fmt.Errorf("%s: %w", d.name, err)
+		single := d.at.op.Paging == rmm.PagingNone
+		var v any
+		if d.at.JSON != nil {
+			var err error
+			if v, err = output.ParseValue(d.at.JSON); err != nil {
+				return fmt.Errorf("%s: %w", d.name, err)
+			}
 		}
-		if d.at.op.Paging == rmm.PagingNone {
+		switch list, _ := rec[d.name].([]any); {
+		case single && v != nil:
 			rec[d.name] = v
-		} else {
-			list, _ := rec[d.name].([]any)
+		case !single && d.at.JSON == nil:
+			rec[d.name] = []any{}
+		case !single:
 			rec[d.name] = append(list, v)
 		}
 		if err := d.advance(); err != nil {

@@ -477,6 +477,21 @@ func settleUnder(ctx context.Context, a Answers, prefix string, of func(id strin
 // each once, with the request that brought it.
 func elements(ctx context.Context, a Answers, prefix string) iter.Seq2[Element, error] {
 	return func(yield func(Element, error) bool) {
+		for el, err := range elementsAndLists(ctx, a, prefix) {
+			if err == nil && el.JSON == nil {
+				continue
+			}
+			if !yield(el, err) {
+				return
+			}
+		}
+	}
+}
+
+// elementsAndLists is elements, with an element without JSON at the beginning of
+// every list that is there: an empty list is not the same as none.
+func elementsAndLists(ctx context.Context, a Answers, prefix string) iter.Seq2[Element, error] {
+	return func(yield func(Element, error) bool) {
 		var current string
 		var newest int
 		var seen map[identity]struct{}
@@ -485,7 +500,7 @@ func elements(ctx context.Context, a Answers, prefix string) iter.Seq2[Element, 
 				yield(Element{}, err)
 				return
 			}
-			id, n, _, err := parseWalkKey(ans.Key)
+			id, n, number, err := parseWalkKey(ans.Key)
 			if err != nil {
 				yield(Element{}, err)
 				return
@@ -497,6 +512,9 @@ func elements(ctx context.Context, a Answers, prefix string) iter.Seq2[Element, 
 				continue
 			}
 			op, _ := rmm.Lookup(ans.Request.Op)
+			if number == 0 && !yield(Element{Path: ans.Request.Path, list: id, op: op}, nil) {
+				return
+			}
 			page, err := rmm.ParsePage(op, ans.Body)
 			if err != nil {
 				yield(Element{}, fmt.Errorf("stored answer %s: %w", ans.Key, err))

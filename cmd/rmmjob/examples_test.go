@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
@@ -91,12 +92,51 @@ func TestExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// What needs a request for each device is run on a small account.
+	const small = "devices=90"
+	few, err := rmmsim.New(rmmsim.Config{Devices: 90})
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, part := newWitness(t, account), newWitness(t, few)
+	// counting is how many elements of a list are wanted.
+	counting := func(w *witness, path, element string, wanted func(object) bool) func() int {
+		return func() (n int) {
+			for _, o := range w.list(path, element) {
+				if wanted(o) {
+					n++
+				}
+			}
+			return n
+		}
+	}
+	oneOf := func(v any, list ...string) bool { return slices.Contains(list, fmt.Sprint(v)) }
 	want := map[string]struct {
 		rows   func() int // of each output
 		files  int
 		writes int
-		yes    bool // it needs a person's agreement
+		yes    bool   // it needs a person's agreement
+		sim    string // another account than the usual one
 	}{
+		"software-inventory.yaml": {sim: small, files: 1, rows: func() (n int) {
+			for _, d := range part.list("/v2/account/devices", "devices") {
+				n += len(part.list("/v2/audit/device/"+text(d, "uid")+"/software", "software"))
+			}
+			return n
+		}},
+		"open-alerts.yaml": {files: 1, rows: counting(whole, "/v2/account/alerts/open?muted=false&max=250", "alerts", func(o object) bool {
+			return oneOf(o["priority"], "Critical", "High", "Moderate") && o["muted"] == false
+		})},
+		"patch-status.yaml": {files: 1, rows: counting(whole, "/v2/account/devices?max=250", "devices", func(o object) bool {
+			patches, _ := o["patchManagement"].(object)
+			return o["deviceClass"] == "device" && o["deleted"] != true && patches["patchStatus"] != nil && patches["patchStatus"] != "FullyPatched"
+		})},
+		"warranty-list.yaml": {sim: small, files: 1, rows: counting(part, "/v2/account/devices", "devices", func(o object) bool {
+			return oneOf(o["deviceClass"], "device", "printer", "esxihost") && o["warrantyDate"] != nil
+		})},
+		"site-summary.yaml": {sim: small, files: 1, rows: counting(part, "/v2/account/sites", "sites", func(o object) bool { return o["onDemand"] != true })},
+		"users.yaml":        {files: 1, rows: counting(whole, "/v2/account/users", "users", func(object) bool { return true })},
+
 		"export-devices.yaml": {rows: func() int { return len(account.DeviceUIDs()) }, files: 1},
 		"export-sites.yaml":   {rows: func() int { return elements(t, account, "sites", nil) }, files: 2},
 		"export-alerts.yaml":  {rows: func() int { return elements(t, account, "alerts-open", url.Values{"muted": {"false"}}) }, files: 1},
@@ -117,7 +157,11 @@ func TestExamples(t *testing.T) {
 			t.Errorf("%s: say here what it should come to", name)
 			continue
 		}
-		cmd := exec.CommandContext(t.Context(), "rmmjob", "run", "--sim", "examples/jobs/"+name, "--json", "--state-dir", state)
+		sim := "--sim"
+		if c.sim != "" {
+			sim += "=" + c.sim
+		}
+		cmd := exec.CommandContext(t.Context(), "rmmjob", "run", sim, "examples/jobs/"+name, "--json", "--state-dir", state)
 		if c.yes {
 			cmd.Args = append(cmd.Args, "--yes")
 		}

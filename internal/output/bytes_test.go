@@ -46,6 +46,16 @@ func TestBytes(t *testing.T) {
 	}
 }
 
+func TestCount(t *testing.T) {
+	for in, want := range map[string]Value{
+		`[]`: {KindInt, "0"}, `[1,null]`: {KindInt, "2"}, `"one"`: {KindInt, "1"}, `null`: {},
+	} {
+		if got := (Column{Path: "n", Format: FormatCount, Kind: KindList}).Cell(parse(t, `{"n":`+in+`}`), Style{}); got != want {
+			t.Errorf("%s = %+v", in, got)
+		}
+	}
+}
+
 func TestOrder(t *testing.T) {
 	// In ascending order, without the last two, which stand for the same instant.
 	values := []string{`null`, `"2025-03-06T00:00:00Z"`, `1741219201000`, `"2025-03-07T01:00:00+01:00"`, `1741305600000`}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ const (
 	FormatJSON  = "json"  // JSON text of any value, text in quotes too
 	FormatJoin  = "join"  // the elements of a list in one cell, with a separator between them
 	FormatBytes = "bytes" // a number of bytes as people read it, or in a unit
+	FormatCount = "count" // how many elements a list has
 )
 
 // Separator stands between the elements of a list that the format join puts
@@ -25,7 +27,7 @@ const Separator = "; "
 
 // Formats lists the formats a column may have.
 func Formats() []string {
-	return []string{FormatDate, DatesRFC3339, DatesExcel, DatesMS, FormatRaw, FormatJSON, FormatJoin, FormatBytes}
+	return []string{FormatDate, DatesRFC3339, DatesExcel, DatesMS, FormatRaw, FormatJSON, FormatJoin, FormatBytes, FormatCount}
 }
 
 // ColumnSpec is a column as a job names it: hostname is a path alone,
@@ -281,6 +283,8 @@ func (c Column) Cell(rec Record, s Style) Value {
 		cell = c.join(v, s)
 	case FormatBytes:
 		cell = c.bytes(v)
+	case FormatCount:
+		cell = count(v)
 	default:
 		cell = c.one(v, s)
 	}
@@ -316,6 +320,15 @@ func (c Column) join(v any, s Style) Value {
 		return Value{}
 	}
 	return Value{KindText, strings.Join(parts, cmp.Or(c.Separator, Separator))}
+}
+
+// count gives the number of elements of a list. What is no list counts as one.
+func count(v any) Value {
+	n := 1
+	if list, ok := v.([]any); ok {
+		n = len(list)
+	}
+	return Value{KindInt, strconv.Itoa(n)}
 }
 
 func rawValue(v any) Value {

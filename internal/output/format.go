@@ -241,6 +241,8 @@ func (c Column) cells(s Style) Kind {
 		return KindObject
 	case FormatJoin:
 		return KindText
+	case FormatCount:
+		return KindInt
 	case FormatBytes:
 		if c.Unit == "" {
 			return KindText

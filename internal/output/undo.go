@@ -35,6 +35,7 @@ func Reversals() []Reversal {
 		{"format", FormatDate, false, "the time of day is lost"},
 		{"format", FormatRaw, true, "numbers and text as the API sent them"},
 		{"format", FormatJSON, true, "the same JSON value; the order of keys is lost"},
+		{"format", FormatCount, false, "the elements are lost"},
 		{"format", FormatBytes, false, "the number is rounded to two decimals of its unit"},
 		{"format", FormatJoin, false, "elements that hold the separator, empty ones and the kind of a single one are lost"},
 	}
