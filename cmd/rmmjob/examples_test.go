@@ -120,7 +120,7 @@ func TestExamples(t *testing.T) {
 	}{
 		"software-inventory.yaml": {sim: small, files: 1, rows: func() (n int) {
 			for _, d := range part.list("/v2/account/devices", "devices") {
-				n += len(part.list("/v2/audit/device/"+text(d, "uid")+"/software", "software"))
+				n += len(part.list("/v2/audit/device/"+said(d, "uid")+"/software", "software"))
 			}
 			return n
 		}},

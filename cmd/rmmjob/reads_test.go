@@ -130,8 +130,8 @@ func (w *witness) list(path, element string) (list []object) {
 	return list
 }
 
-// text is a field of an answer as text.
-func text(o object, name string) string {
+// said is a field of an answer as text.
+func said(o object, name string) string {
 	switch v := o[name].(type) {
 	case nil:
 		return ""
@@ -154,8 +154,8 @@ func each(parents []object, fields map[string]string, ask func(object) []object)
 	return list
 }
 
-// at is the value at a path of names, joined by slashes.
-func at(o object, path string) any {
+// valueAt is the value at a path of names, joined by slashes.
+func valueAt(o object, path string) any {
 	var v any = o
 	for step := range strings.SplitSeq(path, "/") {
 		inner, ok := v.(object)
@@ -210,16 +210,16 @@ func readCases(t *testing.T, w *witness) []readCase {
 	device := map[string]string{"deviceUid": "uid", "hostname": "hostname", "siteUid": "siteUid", "siteName": "siteName"}
 	perSite := func(path, element string) func() []object {
 		return func() []object {
-			return each(sites, site, func(s object) []object { return w.list("/v2/site/"+url.PathEscape(text(s, "uid"))+path, element) })
+			return each(sites, site, func(s object) []object { return w.list("/v2/site/"+url.PathEscape(said(s, "uid"))+path, element) })
 		}
 	}
 	perDevice := func(list []object, before, after, element string) func() []object {
 		return func() []object {
 			return each(list, device, func(d object) []object {
 				if element == "" {
-					return w.one(before + text(d, "uid") + after)
+					return w.one(before + said(d, "uid") + after)
 				}
-				return w.list(before+text(d, "uid")+after, element)
+				return w.list(before+said(d, "uid")+after, element)
 			})
 		}
 	}
@@ -228,7 +228,7 @@ func readCases(t *testing.T, w *witness) []readCase {
 	}
 	var macs []string
 	for _, d := range ofClass("device")[:5] {
-		for _, audit := range w.one("/v2/audit/device/" + text(d, "uid")) {
+		for _, audit := range w.one("/v2/audit/device/" + said(d, "uid")) {
 			for _, nic := range audit["nics"].([]any) {
 				macs = append(macs, nic.(object)["macAddress"].(string))
 			}
@@ -260,10 +260,10 @@ func readCases(t *testing.T, w *witness) []readCase {
 	for _, e := range log {
 		var details object
 		raw, _ := e["details"].(string)
-		if json.Unmarshal([]byte(raw), &details) != nil || text(details, "job.uid") == "" || len(jobUIDs) >= 12 && failed {
+		if json.Unmarshal([]byte(raw), &details) != nil || said(details, "job.uid") == "" || len(jobUIDs) >= 12 && failed {
 			continue
 		}
-		r := run{text(details, "job.uid"), text(details, "device.uid")}
+		r := run{said(details, "job.uid"), said(details, "device.uid")}
 		bad := len(w.array("/v2/job/"+r.job+"/results/"+r.device+"/stderr")) > 0
 		if len(jobUIDs) >= 12 && !bad {
 			continue
@@ -299,7 +299,7 @@ func readCases(t *testing.T, w *witness) []readCase {
 	}
 	var alertUIDs []string
 	for _, a := range w.list("/v2/account/alerts/open?max=250", "alerts")[:7] {
-		alertUIDs = append(alertUIDs, text(a, "alertUid"))
+		alertUIDs = append(alertUIDs, said(a, "alertUid"))
 	}
 	uids := func(list []string) string { return "uids: [" + strings.Join(list, ", ") + "]" }
 	jobs := "jobs: {" + strings.TrimSuffix(results.String(), ", ") + "}"
@@ -321,23 +321,23 @@ func readCases(t *testing.T, w *witness) []readCase {
 		{from: "alerts-resolved", columns: append(alertColumns, "resolvedBy", "resolvedOn:ms"), want: list("/v2/account/alerts/resolved?max=250", "alerts")},
 
 		{from: "site", columns: siteColumns, want: func() []object {
-			return each(sites, nil, func(s object) []object { return w.one("/v2/site/" + url.PathEscape(text(s, "uid"))) })
+			return each(sites, nil, func(s object) []object { return w.one("/v2/site/" + url.PathEscape(said(s, "uid"))) })
 		}},
 		{from: "site-devices", columns: deviceColumns, want: perSite("/devices?max=250", "devices")},
 		{from: "site-network-interfaces", columns: []string{"id", "uid", "siteName", "hostname", "intIpAddress", "nics"}, want: perSite("/devices/network-interface?max=250", "devices")},
 		{from: "site-variables", columns: []string{"siteUid", "siteName", "id", "name", "value", "masked"}, want: perSite("/variables", "variables")},
 		{from: "site-filters", columns: []string{"siteUid", "siteName", "id", "name", "type", "dateCreate:ms"}, want: perSite("/filters", "filters")},
 		{from: "site-settings", columns: []string{"siteUid", "siteName", "generalSettings/name", "generalSettings/onDemand", "proxySettings/host", "mailRecipients"}, want: func() []object {
-			return each(sites, site, func(s object) []object { return w.one("/v2/site/" + url.PathEscape(text(s, "uid")) + "/settings") })
+			return each(sites, site, func(s object) []object { return w.one("/v2/site/" + url.PathEscape(said(s, "uid")) + "/settings") })
 		}},
 		{from: "site-alerts-open", columns: append(alertColumns, "siteUid", "siteName"), want: perSite("/alerts/open?max=250", "alerts")},
 		{from: "site-alerts-resolved", columns: append(alertColumns, "siteUid", "siteName"), want: perSite("/alerts/resolved?max=250", "alerts")},
 
 		{from: "device", columns: deviceColumns, want: func() []object {
-			return each(devices, nil, func(d object) []object { return w.one("/v2/device/" + text(d, "uid")) })
+			return each(devices, nil, func(d object) []object { return w.one("/v2/device/" + said(d, "uid")) })
 		}},
 		{from: "device-by-id", columns: deviceColumns, want: func() []object {
-			return each(devices, nil, func(d object) []object { return w.one("/v2/device/id/" + text(d, "id")) })
+			return each(devices, nil, func(d object) []object { return w.one("/v2/device/id/" + said(d, "id")) })
 		}},
 		{from: "device-by-mac", job: "macs: [" + strings.Join(macs, ", ") + "]", columns: append(deviceColumns, "macAddress"), want: perMAC("/v2/device/macAddress/")},
 		{from: "device-alerts-open", columns: append(alertColumns, whose...), want: perDevice(devices, "/v2/device/", "/alerts/open?max=250", "alerts")},
@@ -416,7 +416,7 @@ func (c readCase) check(t *testing.T, b *bench) {
 		var cells []string
 		for _, column := range c.columns {
 			path, _, _ := strings.Cut(column, ":")
-			cells = append(cells, same(at(o, path)))
+			cells = append(cells, same(valueAt(o, path)))
 		}
 		want = append(want, strings.Join(cells, " "))
 	}
