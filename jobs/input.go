@@ -192,6 +192,8 @@ func (r *rowReader) read(rec Record) (*inputRow, []rowFault) {
 	for i, m := range r.spec.Match {
 		if parts[i] = r.op.keyText(m.Field, m.Value.Expand(cell)); parts[i] == "" {
 			fault(m.Value, "empty key: %s comes from %s, which is blank", m.Field, m.Value)
+		} else if why := macFault(parts[i]); m.Field == byMAC && why != "" {
+			fault(m.Value, "%s", why)
 		}
 	}
 
@@ -257,6 +259,9 @@ func normalise(s string) string { return strings.ToLower(trimBlank(s)) }
 func (op operation) keyText(field, s string) string {
 	if field == "name" && op.on != aSite {
 		return trimBlank(s)
+	}
+	if field == byMAC {
+		return macKey(s)
 	}
 	return normalise(s)
 }

@@ -71,6 +71,7 @@ type UpdateSpec struct {
 	Set        []Setting // the fields to write, in the order of the file
 	Empty      string    // keep or clear: what an empty cell does to its field
 	OnNotFound string    // fail or skip
+	Lookup     string    // audits: the serial numbers of devices may be read, a request for each; empty otherwise
 	OnRowFault string    // hold (back the row) or stop (everything)
 	Call       *Call     // the request itself, of the operation call; nil for all others
 	Pos        Pos

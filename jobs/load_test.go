@@ -174,11 +174,11 @@ func TestParseFaults(t *testing.T) {
 			`4:106: rows come from one input: csv or jsonl (make two jobs of it)`,
 		}},
 		{"match unquoted", strings.Replace(tags, "'{uid}'", "{uid}", 1), []string{`5:16: uid must be a text: without quotes the braces are a mapping (put it in quotes: '{uid}')`}},
-		{"match by two", strings.Replace(tags, "{uid: '{uid}'}", "{uid: '{uid}', id: '{id}'}", 1), []string{`5:10: match takes one of uid, id and hostname`}},
-		{"match by site", strings.Replace(tags, "{uid: '{uid}'}", "{siteName: '{Site}'}", 1), []string{`5:10: match needs uid, id or hostname`}},
+		{"match by two", strings.Replace(tags, "{uid: '{uid}'}", "{uid: '{uid}', id: '{id}'}", 1), []string{`5:10: match takes one of uid, id, hostname, mac and serial`}},
+		{"match by site", strings.Replace(tags, "{uid: '{uid}'}", "{siteName: '{Site}'}", 1), []string{`5:10: match needs uid, id, hostname, mac or serial`}},
 		{"match by two sites", strings.Replace(tags, "{uid: '{uid}'}", "{hostname: '{h}', siteName: x, siteUid: y}", 1), []string{`5:10: match takes one of siteName and siteUid`}},
 		{"match with needless site", strings.Replace(tags, "{uid: '{uid}'}", "{uid: '{h}', siteName: x}", 1), []string{`5:10: a uid or id needs no site in match (remove the site)`}},
-		{"match in other case", strings.Replace(tags, "{uid: '{uid}'}", "{Hostname: '{h}'}", 1), []string{`5:10: match needs uid, id or hostname`, `5:11: unknown field "Hostname" in match (did you mean "hostname"?)`}},
+		{"match in other case", strings.Replace(tags, "{uid: '{uid}'}", "{Hostname: '{h}'}", 1), []string{`5:10: match needs uid, id, hostname, mac or serial`, `5:11: unknown field "Hostname" in match (did you mean "hostname"?)`}},
 		{"match without column", strings.Replace(tags, "'{uid}'", "uid", 1), []string{`5:16: uid names no column: every row would have the same device (name a column in braces: '{uid}')`}},
 		{"templates", strings.Replace(tags, "'{Tag}'", "'{Tag', udf2: 'Tag}', udf3: '{}', udf4: '{{x', udf5: \"\\0\"", 1), []string{
 			`6:15: udf1: the '{' before "Tag" is not closed: a brace of the text itself is written twice, '{{'`,
@@ -200,7 +200,7 @@ func TestParseFaults(t *testing.T) {
 			`7:10: empty must be keep or clear, not "clean" (did you mean "clear"?)`,
 			`8:17: on_not_found must be fail or skip, not "stop" (known here: fail, skip)`,
 			`9:17: on_row_fault must be hold or stop, not "Hold" (did you mean "hold"?)`,
-			`10:3: unknown key "protected" in update (known here: operation, rows, match, set, empty, on_not_found, on_row_fault)`,
+			`10:3: unknown key "protected" in update (known here: operation, rows, match, set, empty, lookup, on_not_found, on_row_fault)`,
 		}},
 
 		// Guard and throttle.

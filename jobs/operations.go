@@ -31,7 +31,7 @@ var subjects = [...]struct {
 	match           []string
 	uid, name, site string
 }{
-	aDevice:           {"device", "devices", []string{"uid", "id", "hostname", "siteName", "siteUid"}, "uid", "hostname", "siteName"},
+	aDevice:           {"device", "devices", []string{"uid", "id", "hostname", byMAC, bySerial, "siteName", "siteUid"}, "uid", "hostname", "siteName"},
 	aSite:             {"site", "sites", []string{"uid", "id", "name"}, "uid", "name", "name"},
 	aSiteVariable:     {"variable", "site-variables", []string{"name", "siteUid", "siteId", "siteName"}, "id", "name", ""},
 	anAccountVariable: {"variable", "variables", []string{"name"}, "id", "name", ""},

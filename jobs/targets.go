@@ -3,6 +3,7 @@ package jobs
 import (
 	"encoding/json"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,6 +42,7 @@ type sources struct {
 	sites    *siteIndex                 // for rows that name a site
 	listed   map[string]bool            // sites whose variables could be listed
 	settings map[string]json.RawMessage // of sites, by uid
+	keys     map[string][]string        // of devices by uid, where the list of devices does not tell them
 }
 
 // collect fills wanted with the objects that have a wanted key, and counts all
@@ -57,6 +59,10 @@ func collect(job *Job, src sources, wanted map[string][]*object) (seen int, err 
 	if op.effect == creates {
 		fields = append(fields, "name")
 	}
+	beside := -1 // the field of the match that the list does not tell
+	if name := spec.besideList(); name != "" {
+		beside = slices.Index(fields, name)
+	}
 	parts := make([]string, len(fields))
 	for el, err := range src.targets {
 		if err != nil {
@@ -70,22 +76,43 @@ func collect(job *Job, src sources, wanted map[string][]*object) (seen int, err 
 			}
 			parts[i] = op.keyText(field, keyOf(field, el.JSON))
 		}
-		key := joinKey(parts)
-		found, ok := wanted[key]
 		uid := keyOf(about.uid, el.JSON)
-		if !ok || uid == "" {
+		if uid == "" {
 			continue
 		}
-		o := &object{uid: uid, name: keyOf(about.name, el.JSON), siteName: keyOf(about.site, el.JSON)}
-		if op.on == aSiteVariable {
-			o.site = el.Path["siteUid"]
-			o.siteName = src.sites.name[o.site]
+		var o *object
+		for _, key := range keysOf(parts, beside, src.keys[uid]) {
+			found, ok := wanted[key]
+			if !ok {
+				continue
+			}
+			if o == nil {
+				o = &object{uid: uid, name: keyOf(about.name, el.JSON), siteName: keyOf(about.site, el.JSON)}
+				if op.on == aSiteVariable {
+					o.site = el.Path["siteUid"]
+					o.siteName = src.sites.name[o.site]
+				}
+				fill(o, op, spec.Set, el.JSON, src.settings[uid])
+				o.protected = job.Guard.protects(o.traits(op.on, el.JSON))
+			}
+			wanted[key] = append(found, o)
 		}
-		fill(o, op, spec.Set, el.JSON, src.settings[uid])
-		o.protected = job.Guard.protects(o.traits(op.on, el.JSON))
-		wanted[key] = append(found, o)
 	}
 	return seen, nil
+}
+
+// keysOf are the keys of an object: one, or one for each of the values that a part
+// has which the list does not tell.
+func keysOf(parts []string, beside int, values []string) []string {
+	if beside < 0 {
+		return []string{joinKey(parts)}
+	}
+	keys := make([]string, len(values))
+	for i, v := range values {
+		parts[beside] = v
+		keys[i] = joinKey(parts)
+	}
+	return keys
 }
 
 // traits are what the selectors of a guard are compared with.

@@ -70,7 +70,7 @@ func (u *UpdateWork) targetLists() []list {
 	switch {
 	case op.effect == calls:
 		return nil
-	case op.ofSites():
+	case op.ofSites() || u.job.Update.besideList() == byMAC:
 		return []list{wholeList(parentsPrefix, "sites")}
 	}
 	all := []list{wholeList(targetsPrefix, subjects[op.on].list)}
@@ -99,10 +99,13 @@ func (u *UpdateWork) rowsList() list {
 	return l
 }
 
+// twice tells whether what is read first decides what must be read beside it.
+func (u *UpdateWork) twice() bool { return u.op().ofSites() || u.job.Update.besideList() != "" }
+
 // Start returns the first stage and its items.
 func (u *UpdateWork) Start() (string, []Item) {
 	stage := StageRead
-	if u.op().ofSites() {
+	if u.twice() {
 		stage = StageParents
 	}
 	var first []Item
@@ -126,7 +129,7 @@ func (u *UpdateWork) Follow(it Item, body []byte) ([]Item, error) {
 // and an *IncompleteError when the targets could not be read whole.
 func (u *UpdateWork) Settle(ctx context.Context, stage string, a Answers) (Step, error) {
 	switch {
-	case stage == StageParents && u.op().ofSites():
+	case stage == StageParents && u.twice():
 		if step, again, err := u.settleReads(ctx, stage, a, u.lists()); err != nil || again {
 			return step, err
 		}
@@ -176,6 +179,9 @@ func (u *UpdateWork) sitesOfRows(ctx context.Context, a Answers, sites *siteInde
 // spread begins the read stage with what must be read of each site that the rows
 // name, and of no other.
 func (u *UpdateWork) spread(ctx context.Context, a Answers) (Step, error) {
+	if u.job.Update.besideList() != "" {
+		return u.spreadKeys(ctx, a)
+	}
 	sites, err := indexSites(elements(ctx, a, parentsPrefix))
 	if err != nil {
 		return Step{}, err
@@ -203,7 +209,22 @@ func (u *UpdateWork) plan(ctx context.Context, a Answers) (Step, error) {
 	src := sources{targets: elements(ctx, a, targetsPrefix)}
 	lists := u.lists()
 	var err error
+	if beside := u.job.Update.besideList(); beside != "" {
+		lists = nil // the serial numbers are no list
+		if beside == byMAC {
+			lists, err = u.interfaces(ctx, a)
+			lists = append(lists, wholeList(targetsPrefix, "devices"))
+		}
+		if err == nil {
+			src.keys, err = u.keysBeside(ctx, a)
+		}
+		if err != nil {
+			return Step{}, err
+		}
+	}
 	switch {
+	case op.effect == moves && u.job.Update.besideList() == byMAC:
+		src.sites, err = indexSites(elements(ctx, a, parentsPrefix))
 	case op.effect == moves:
 		src.sites, err = indexSites(elements(ctx, a, sitesPrefix))
 	case op.ofSites():

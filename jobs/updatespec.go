@@ -23,6 +23,7 @@ func (d *decoder) update(n *yaml.Node) *UpdateSpec {
 		{"match", false, func(n *yaml.Node) { match = n }},
 		{"set", false, func(n *yaml.Node) { set = n }},
 		{"empty", false, d.choice(&u.Empty, "empty", "keep", "clear")},
+		{"lookup", false, d.choice(&u.Lookup, "lookup", "audits")},
 		{"on_not_found", false, d.choice(&u.OnNotFound, "on_not_found", "fail", "skip")},
 		{"on_row_fault", false, d.choice(&u.OnRowFault, "on_row_fault", "hold", "stop")},
 	})
@@ -37,6 +38,12 @@ func (d *decoder) update(n *yaml.Node) *UpdateSpec {
 		u.Match = d.match(match, op)
 	case child(n, "match") == nil && len(op.matchFields()) > 0 && !u.Rows.selects(subjects[op.on].list):
 		d.fault(n, "", "update lacks the key %q", "match")
+	}
+	switch at := child(n, "lookup"); {
+	case u.besideList() == bySerial && at == nil:
+		d.fault(child(match, bySerial), "agree to that with lookup: audits under update", "serial numbers are in the audits, which cost one request for each device")
+	case at != nil && u.besideList() != bySerial:
+		d.fault(at, "remove it", "lookup has no effect: only a match by serial reads the audits")
 	}
 	switch {
 	case set != nil && !op.hasSet():
@@ -290,9 +297,9 @@ func (d *decoder) deviceMatch(n *yaml.Node, keys, sites int) {
 	unique := child(n, "uid") != nil || child(n, "id") != nil
 	switch {
 	case keys == 0:
-		d.fault(n, "", "match needs uid, id or hostname")
+		d.fault(n, "", "match needs uid, id, hostname, mac or serial")
 	case keys > 1:
-		d.fault(n, "", "match takes one of uid, id and hostname")
+		d.fault(n, "", "match takes one of uid, id, hostname, mac and serial")
 	case sites > 1:
 		d.fault(n, "", "match takes one of siteName and siteUid")
 	case sites > 0 && unique:
