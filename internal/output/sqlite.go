@@ -40,8 +40,9 @@ var errClosed = errors.New("the file is already complete")
 // stored as a blob of the text: cast(x as text) gives every digit.
 type sqliteFile struct {
 	to      io.Writer
-	target  string // "" if the output is no file
-	dir     string // of the copy
+	target  string      // "" if the output is no file
+	before  os.FileInfo // of the target when it was copied; nil if there was none
+	dir     string      // of the copy
 	path    string
 	db      *sql.DB
 	conn    *sql.Conn
@@ -129,6 +130,11 @@ func newSQLite(w io.Writer, headers []string, spec Spec) (_ *sqliteFile, err err
 	}()
 	ctx := context.Background()
 	if err := d.copyTarget(ctx); err != nil {
+		return nil, err
+	}
+	// Looked at after the copy, which takes what a crash has left in a journal
+	// into the file.
+	if d.before, err = statDatabase(d.target); err != nil {
 		return nil, err
 	}
 	if err := d.openCopy(ctx); err != nil {
@@ -495,6 +501,9 @@ func (d *sqliteFile) save() error {
 	// A log that another program has open beside the target would be applied to
 	// the new file and ruin it.
 	if d.target != "" {
+		if err := d.untouched(); err != nil {
+			return err
+		}
 		for _, suffix := range []string{"-wal", "-journal"} {
 			if info, err := os.Stat(d.target + suffix); err == nil && info.Size() > 0 {
 				return fmt.Errorf("another program has the database open (there is %s): close it there and start again", d.target+suffix)
@@ -507,6 +516,37 @@ func (d *sqliteFile) save() error {
 	}
 	_, err = io.CopyBuffer(struct{ io.Writer }{d.to}, struct{ io.Reader }{f}, make([]byte, 4*bufferSize))
 	return errors.Join(err, f.Close())
+}
+
+// statDatabase is what tells one state of a database from another; nil for none.
+func statDatabase(path string) (os.FileInfo, error) {
+	info, err := os.Stat(path)
+	switch {
+	case path == "" || errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case info.Size() == 0:
+		return nil, nil
+	}
+	return info, nil
+}
+
+// untouched refuses to replace a database that another program has changed since
+// it was copied, such as another job with a table of its own in it.
+func (d *sqliteFile) untouched() error {
+	now, err := statDatabase(d.target)
+	if err != nil {
+		return err
+	}
+	was := d.before
+	if now == nil && was == nil {
+		return nil
+	}
+	if now == nil || was == nil || !os.SameFile(now, was) || now.Size() != was.Size() || !now.ModTime().Equal(was.ModTime()) {
+		return fmt.Errorf("another program has changed the database %s meanwhile: start again", d.target)
+	}
+	return nil
 }
 
 // deleteUnseen deletes the rows that the run has not written, a handful at a

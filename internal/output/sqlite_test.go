@@ -339,6 +339,39 @@ func TestSQLiteOpenElsewhere(t *testing.T) {
 }
 
 // TestSQLiteLogOfACrash has a log that nobody holds any more.
+// Two jobs may keep tables in one database. The later one must not take away what the
+// other has written since it made its copy.
+func TestSQLiteChangedMeanwhile(t *testing.T) {
+	spec := Spec{Source: "devices", Columns: awkwardColumns[:2], Key: []string{"uid"}}
+	sites := Spec{Source: "sites", Columns: awkwardColumns[:2], Key: []string{"uid"}}
+	for name, before := range map[string]func(path string){
+		"new":     func(string) {},
+		"changed": func(path string) { publishDB(t, path, sites, `{"uid":"a","text":"old"}`) },
+	} {
+		path := filepath.Join(t.TempDir(), "a.sqlite")
+		before(path)
+		f := create(t, path, "")
+		spec.Temp = t.TempDir()
+		w, err := New(FileSQLite, f, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Row(Row(nil, spec.Columns, parse(t, `{"uid":"1","text":"x"}`), Style{})); err != nil {
+			t.Fatal(err)
+		}
+		publishDB(t, path, sites, `{"uid":"b","text":"new"}`)
+		if err := w.Close(); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: Close = %v", name, err)
+		}
+		if err := errors.Join(f.Abort(), Discard(w)); err != nil {
+			t.Error(err)
+		}
+		if got := query(t, path, "SELECT text FROM sites WHERE uid = 'b'"); !slices.Equal(got, []string{"new"}) {
+			t.Errorf("%s: the other table has %q", name, got)
+		}
+	}
+}
+
 func TestSQLiteLogOfACrash(t *testing.T) {
 	dir := t.TempDir()
 	path, crashed := filepath.Join(dir, "a.db"), filepath.Join(dir, "b.db")
