@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -140,6 +139,11 @@ func TestExamples(t *testing.T) {
 		"export-devices.yaml": {rows: func() int { return len(account.DeviceUIDs()) }, files: 1},
 		"export-sites.yaml":   {rows: func() int { return elements(t, account, "sites", nil) }, files: 2},
 		"export-alerts.yaml":  {rows: func() int { return elements(t, account, "alerts-open", url.Values{"muted": {"false"}}) }, files: 1},
+
+		"power-bi-devices.yaml": {rows: func() int { return len(account.DeviceUIDs()) }, files: 1},
+		"device-workbook.yaml":  {rows: func() int { return len(account.DeviceUIDs()) }, files: 3},
+		"sites-table.yaml":      {rows: func() int { return elements(t, account, "sites", nil) }, files: 1},
+
 		"set-udfs.yaml":       {writes: 8},
 		"set-warranty.yaml":   {writes: 6},
 		"move-devices.yaml":   {writes: 3, yes: true},
@@ -207,20 +211,25 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// countRows counts the rows of an output by its ending.
 func countRows(t *testing.T, path string) int {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if filepath.Ext(path) == ".jsonl" {
+	switch filepath.Ext(path) {
+	case ".jsonl":
 		return bytes.Count(data, []byte("\n"))
+	case ".xlsx":
+		return len(sheetOf(t, path)) - 1
+	case ".sqlite":
+		if n := tableOf(t, path, "SELECT count(*) FROM sqlite_schema WHERE name = 'sites'"); n[0] == "1" {
+			return len(tableOf(t, path, "SELECT uid FROM sites"))
+		}
+		return len(tableOf(t, path, "SELECT hostname FROM devices"))
 	}
-	records, err := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff")))).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(records) - 1
+	return rowsOf(t, bytes.TrimPrefix(data, []byte("\ufeff")))
 }
 
 // TestReadmeCommands checks that the README names verbs, flags and files that
