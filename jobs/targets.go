@@ -33,7 +33,8 @@ type oldValue struct {
 
 // has tells whether the object has the wanted value already.
 func (o *object) has(w want) bool {
-	return o.settled || o.old[w.setting].known && o.old[w.setting].text == w.value
+	old := o.old[w.setting]
+	return o.settled || old.known && (old.text == w.value || asExported(old.text, w.value))
 }
 
 // sources is what a plan is made from beside the rows of the input.
