@@ -152,6 +152,9 @@ func TestExamples(t *testing.T) {
 		"set-udfs-workbook.yaml": {writes: 4},
 		"restart-spooler.yaml":   {writes: 11, yes: true},
 		"close-alerts.yaml":      {writes: 52},
+
+		// Run twice by TestIncrementalExamples.
+		"changed-devices.yaml": {}, "new-activity.yaml": {}, "new-resolved-alerts.yaml": {},
 	}
 	root, names := examples(t)
 	state := t.TempDir()

@@ -117,6 +117,9 @@ func (s *session) inputNotes() []string {
 func (s *session) requestWords(sum runner.Summary, took time.Duration) string {
 	c := sum.Counts
 	parts := []string{count(s.rec.Reads, "read") + " and " + count(s.rec.Writes, "write")}
+	if counted, ok := s.result.Counts.(counts); ok && counted.Reused > 0 {
+		parts = append(parts, count(counted.Reused, "answer")+" reused")
+	}
 	if left := c.Pending + c.Running; left > 0 {
 		parts = append(parts, count(int64(left), "request")+" left")
 	}

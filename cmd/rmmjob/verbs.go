@@ -64,6 +64,12 @@ func verbs() []verb {
 			"rmmjob export 20260911-0200 --to short.csv --columns hostname,siteName,lastSeen",
 			"rmmjob export 20260911-0200 --to '{path: excel.csv, bom: true, delimiter: semicolon}' --to lines.jsonl",
 		}, exportVerb},
+		{"state", "[show|export|reset] [JOB.yaml]", "show, export or reset what jobs remember for their next run", []string{
+			"rmmjob state",
+			"rmmjob state show nightly-devices.yaml",
+			"rmmjob state export nightly-devices.yaml --to remembered.jsonl",
+			"rmmjob state reset nightly-devices.yaml --yes",
+		}, stateVerb},
 		{"rate", "[RUN]", "read the API's rate limits once, or show and change the rate of a working run", []string{
 			"rmmjob rate",
 			"rmmjob rate --account msp-eu --json",
