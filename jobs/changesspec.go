@@ -121,6 +121,9 @@ func (d *decoder) changesFault(n *yaml.Node, what string, err error) {
 // ignored reads the columns whose changes do not count. The word default stands for those that are ignored anyway.
 func (d *decoder) ignored(n *yaml.Node, e *ExportSpec) []string {
 	var paths []string
+	if n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
+		return paths // every change counts
+	}
 	for _, name := range d.words(n, "ignore") {
 		at := n
 		for _, item := range n.Content {
