@@ -61,7 +61,7 @@ func BenchmarkAdvance100k(b *testing.B) {
 	for i := range b.N {
 		s := openNew(b, filepath.Join(b.TempDir(), fmt.Sprint(i)))
 		newRun(b, s, "r")
-		if err := s.Advance(b.Context(), "r", t0, "", "apply", manyItems(100_000), manyRows(100_000)); err != nil {
+		if err := s.Advance(b.Context(), "r", t0, "", "apply", Change{Items: manyItems(100_000), Rows: manyRows(100_000)}); err != nil {
 			b.Fatal(err)
 		}
 		b.ReportMetric(float64(logSize(b, s))/(1<<20), "MiB-log")

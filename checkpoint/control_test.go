@@ -162,14 +162,14 @@ func TestPending(t *testing.T) {
 	}
 	c := mustClaim(t, s, at(1))
 	got, err := s.Pending(t.Context(), "r", "/0000000")
-	want := []PendingCount{{"l", "set", 1, 0}, {"read", "devices", 2, 1}}
+	want := []PendingCount{{"l", "set", 1, 0, 0}, {"read", "devices", 2, 1, 0}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("pending %v, %v, want %v", got, err, want)
 	}
 	if err := s.Finish(t.Context(), c, at(2), RetryAt(at(99), "busy", 503)); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.Pending(t.Context(), "r", "/0000000"); err != nil || got[0] != (PendingCount{"l", "set", 2, 0}) {
+	if got, err := s.Pending(t.Context(), "r", "/0000000"); err != nil || got[0] != (PendingCount{"l", "set", 2, 0, 0}) {
 		t.Errorf("an item put off is not pending: %v, %v", got, err)
 	}
 }

@@ -44,6 +44,7 @@ type NewItem struct {
 	Class   string // kind of failure, for StateFailed
 	Reason  string // required for StateSkipped and StateFailed
 	Replay  Replay // ReplayFree when empty
+	Held    bool   // pending, and not to be claimed before it is released
 }
 
 // Item is a stored item.
@@ -94,6 +95,9 @@ func (n *NewItem) complete() error {
 	if why != "" {
 		return fmt.Errorf("item %q: its key %s", n.Key, why)
 	}
+	if n.Held && n.State != StatePending {
+		return fmt.Errorf("item %q: held, and %s", n.Key, n.State)
+	}
 	switch n.State {
 	case StatePending:
 		if n.Lane == "" {
@@ -119,7 +123,7 @@ type inserter struct {
 
 func newInserter(ctx context.Context, tx *sql.Tx, run int64, now time.Time) (*inserter, error) {
 	stmt, err := tx.PrepareContext(ctx, `INSERT INTO items (run, key, lane, op, payload, replay, state, attempts, not_before,
-		class, reason, http, created, finished) VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0, ?, ?, 0, ?, ?) ON CONFLICT (run, key) DO NOTHING`)
+		class, reason, http, created, finished, held) VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0, ?, ?, 0, ?, ?, ?) ON CONFLICT (run, key) DO NOTHING`)
 	return &inserter{stmt: stmt, run: run, now: millis(now)}, err
 }
 
@@ -138,7 +142,7 @@ func (in *inserter) add(ctx context.Context, n NewItem) (int, error) {
 		finished = in.now
 	}
 	// The driver watches a context that can end with a goroutine per statement, a third of the time this takes.
-	res, err := in.stmt.ExecContext(context.WithoutCancel(ctx), in.run, n.Key, n.Lane, n.Op, n.Payload, n.Replay, n.State, n.Class, n.Reason, in.now, finished)
+	res, err := in.stmt.ExecContext(context.WithoutCancel(ctx), in.run, n.Key, n.Lane, n.Op, n.Payload, n.Replay, n.State, n.Class, n.Reason, in.now, finished, n.Held)
 	if err != nil {
 		return 0, fmt.Errorf("item %q: %w", n.Key, err)
 	}
@@ -214,7 +218,8 @@ type Claim struct {
 }
 
 // Claim takes the next item of a lane that is due at now: items that waited for their not-before time come first, the
-// one due longest before the others, then those never put off, in order of insertion. It counts the attempt.
+// one due longest before the others, then those never put off, in order of insertion. Items that are held are left alone. It
+// counts the attempt.
 //
 // When nothing is due, ok is false. Unless the claim says that more is due at once, next is when the next item of the lane
 // will be, or zero when none is pending.
@@ -230,9 +235,9 @@ func (s *Store) Claim(ctx context.Context, run, lane string, now time.Time) (c C
 		c.Item, err = scanItem(tx.QueryRowContext(ctx, `
 			UPDATE items SET state = 'running', lease = ?4, attempts = attempts + 1, not_before = 0
 			WHERE id = coalesce(
-				(SELECT id FROM items WHERE run = ?1 AND lane = ?2 AND state = 'pending' AND not_before BETWEEN 1 AND ?3
+				(SELECT id FROM items WHERE run = ?1 AND lane = ?2 AND state = 'pending' AND held = 0 AND not_before BETWEEN 1 AND ?3
 					ORDER BY not_before, id LIMIT 1),
-				(SELECT id FROM items WHERE run = ?1 AND lane = ?2 AND state = 'pending' AND not_before = 0
+				(SELECT id FROM items WHERE run = ?1 AND lane = ?2 AND state = 'pending' AND held = 0 AND not_before = 0
 					ORDER BY id LIMIT 1))
 			RETURNING `+itemColumns, seq, lane, due, c.lease))
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -240,7 +245,7 @@ func (s *Store) Claim(ctx context.Context, run, lane string, now time.Time) (c C
 		}
 		ok = err == nil
 		var first sql.NullInt64
-		if err := tx.QueryRowContext(ctx, `SELECT min(not_before) FROM items WHERE run = ? AND lane = ? AND state = 'pending'`,
+		if err := tx.QueryRowContext(ctx, `SELECT min(not_before) FROM items WHERE run = ? AND lane = ? AND state = 'pending' AND held = 0`,
 			seq, lane).Scan(&first); err != nil {
 			return err
 		}
@@ -276,7 +281,7 @@ func (s *Store) Item(ctx context.Context, run, key string) (Item, error) {
 	return it, s.fail(ctx, "read an item", missing(err, fmt.Sprintf("item %q of run %s", key, run)))
 }
 
-// Lanes returns the lanes in which items are pending, due or not, sorted.
+// Lanes returns the lanes in which items are pending, due or not, and not held, sorted.
 func (s *Store) Lanes(ctx context.Context, run string) ([]string, error) {
 	const doing = "list lanes"
 	seq, err := runSeq(ctx, s.read, run)
@@ -286,9 +291,9 @@ func (s *Store) Lanes(ctx context.Context, run string) ([]string, error) {
 	// One look into the index per lane, instead of one per pending item.
 	lanes, err := collect(ctx, s.read, func(rows *sql.Rows) (lane string, err error) { return lane, rows.Scan(&lane) }, `
 		WITH RECURSIVE l (lane) AS (
-			SELECT min(lane) FROM items WHERE run = ?1 AND state = 'pending'
+			SELECT min(lane) FROM items WHERE run = ?1 AND state = 'pending' AND held = 0
 			UNION ALL
-			SELECT (SELECT min(lane) FROM items WHERE run = ?1 AND state = 'pending' AND lane > l.lane) FROM l WHERE l.lane IS NOT NULL)
+			SELECT (SELECT min(lane) FROM items WHERE run = ?1 AND state = 'pending' AND held = 0 AND lane > l.lane) FROM l WHERE l.lane IS NOT NULL)
 		SELECT lane FROM l WHERE lane IS NOT NULL`, seq)
 	return lanes, s.fail(ctx, doing, err)
 }
@@ -344,11 +349,32 @@ func (s *Store) Failures(ctx context.Context, run string, limit int) ([]Item, er
 	return items, s.fail(ctx, doing, err)
 }
 
+// FailureCount is how many items of one class have failed.
+type FailureCount struct {
+	Lane, Class string
+	Items       int
+}
+
+// FailureCounts counts the failed items of a run by lane and class. The lane is empty for those that never were requests.
+func (s *Store) FailureCounts(ctx context.Context, run string) ([]FailureCount, error) {
+	const doing = "count failures"
+	seq, err := runSeq(ctx, s.read, run)
+	if err != nil {
+		return nil, s.fail(ctx, doing, err)
+	}
+	counts, err := collect(ctx, s.read, func(rows *sql.Rows) (c FailureCount, err error) {
+		err = rows.Scan(&c.Lane, &c.Class, &c.Items)
+		return c, err
+	}, `SELECT lane, class, count(*) FROM items WHERE run = ? AND state = 'failed' GROUP BY lane, class ORDER BY lane, class`, seq)
+	return counts, s.fail(ctx, doing, err)
+}
+
 // PendingCount is how many pending items of one lane and operation a run has.
 type PendingCount struct {
 	Lane, Op string
 	Items    int
 	Ending   int // those of them whose key has the ending that was asked for
+	Held     int // further ones that wait to be released
 }
 
 // Pending counts the pending items of a run by lane and operation, due or not. Beside all it counts those whose key ends
@@ -360,9 +386,10 @@ func (s *Store) Pending(ctx context.Context, run, ending string) ([]PendingCount
 		return nil, s.fail(ctx, doing, err)
 	}
 	counts, err := collect(ctx, s.read, func(rows *sql.Rows) (c PendingCount, err error) {
-		err = rows.Scan(&c.Lane, &c.Op, &c.Items, &c.Ending)
+		err = rows.Scan(&c.Lane, &c.Op, &c.Items, &c.Ending, &c.Held)
 		return c, err
-	}, `SELECT lane, op, count(*), sum(substr(key, -length(?2)) = ?2) FROM items WHERE run = ?1 AND state = 'pending'
+	}, `SELECT lane, op, sum(held = 0), sum(held = 0 AND substr(key, -length(?2)) = ?2), sum(held)
+		FROM items WHERE run = ?1 AND state = 'pending'
 		GROUP BY lane, op ORDER BY lane, op`, seq, ending)
 	return counts, s.fail(ctx, doing, err)
 }

@@ -397,12 +397,12 @@ func TestRetryAndResolve(t *testing.T) {
 		}
 	}
 	check()
-	if n, err := s.Retry(t.Context(), "r", false); n != 2 || err != nil {
+	if n, err := s.Retry(t.Context(), "r", Again{Failed: true}); n != 2 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 	want["failed"], want["doubt2"] = StatePending, StatePending
 	check()
-	if n, err := s.Retry(t.Context(), "r", true); n != 1 || err != nil {
+	if n, err := s.Retry(t.Context(), "r", Again{Failed: true, InDoubt: true}); n != 1 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 	want["doubt4"] = StatePending
@@ -511,7 +511,7 @@ func TestIteratorsHoldNothing(t *testing.T) {
 	s := openNew(t, t.TempDir())
 	newRun(t, s, "r")
 	const n = 3 * pageRows / 2
-	if err := s.Advance(t.Context(), "r", t0, "", "x", manyItems(n), manyRows(n)); err != nil {
+	if err := s.Advance(t.Context(), "r", t0, "", "x", Change{Items: manyItems(n), Rows: manyRows(n)}); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 * readers {

@@ -377,8 +377,14 @@ func TestMemoryMigration(t *testing.T) {
 		t.Fatal(err)
 	}
 	newRun(t, old, "r")
-	addPending(t, old, "r", "a", "b")
-	mustClaim(t, old, t0)
+	// As the program of that version wrote them: one in flight, one pending.
+	for i, key := range []string{"a", "b"} {
+		state, lease := []any{"running", "pending"}[i], []any{1, nil}[i]
+		if _, err := old.write.ExecContext(t.Context(), `INSERT INTO items (run, key, lane, op, replay, state, attempts, not_before, lease, class, reason, http, created)
+			VALUES (1, ?, 'l', 'op', 'free', ?, 1, 0, ?, '', '', 0, 0)`, key, state, lease); err != nil {
+			t.Fatal(err)
+		}
+	}
 	old.Close()
 	s, err := Open(t.Context(), old.Path())
 	if err != nil {

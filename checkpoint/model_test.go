@@ -124,7 +124,7 @@ func (m *model) Advance(t *rapid.T) {
 	items := m.draw(t)
 	row := NewRow{Number: rapid.IntRange(0, 9).Draw(t, "row"), Class: rapid.SampledFrom([]string{"change", "invalid"}).Draw(t, "class")}
 	from := m.stage - rapid.SampledFrom([]int{0, 0, 1}).Draw(t, "behind")
-	err := m.store.Advance(t.Context(), "r", m.now, fmt.Sprint(from), fmt.Sprint(from+1), slices.Values(items), slices.Values([]NewRow{row}))
+	err := m.store.Advance(t.Context(), "r", m.now, fmt.Sprint(from), fmt.Sprint(from+1), Change{Items: slices.Values(items), Rows: slices.Values([]NewRow{row})})
 	if from != m.stage {
 		if _, ok := errors.AsType[*StageError](err); !ok {
 			t.Fatalf("advance from stage %d in stage %d: %v", from, m.stage, err)
@@ -301,7 +301,7 @@ func (m *model) Retry(t *rapid.T) {
 			want++
 		}
 	}
-	if n, err := m.store.Retry(t.Context(), "r", inDoubt); n != want || err != nil {
+	if n, err := m.store.Retry(t.Context(), "r", Again{Failed: true, InDoubt: inDoubt}); n != want || err != nil {
 		t.Fatalf("%d pending again, want %d; %v", n, want, err)
 	}
 }

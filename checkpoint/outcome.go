@@ -155,27 +155,6 @@ func (s *Store) Recover(ctx context.Context, run string, now time.Time) (Recover
 	return r, err
 }
 
-// Retry makes the failed items of a run pending again, with all their attempts, and also those in doubt when inDoubt is
-// set. It returns how many. Items that failed at birth without a lane never were requests and stay.
-func (s *Store) Retry(ctx context.Context, run string, inDoubt bool) (n int, err error) {
-	err = s.inTx(ctx, "retry the run", func(tx *sql.Tx) error {
-		seq, err := runSeq(ctx, tx, run)
-		if err != nil {
-			return err
-		}
-		n, err = affected(tx.ExecContext(ctx, again+` WHERE run = ? AND lane <> '' AND state IN ('failed', ?)`, seq, orNone(inDoubt)))
-		return err
-	})
-	return n, err
-}
-
-func orNone(inDoubt bool) State {
-	if inDoubt {
-		return StateInDoubt
-	}
-	return StateFailed
-}
-
 // again starts an UPDATE that makes finished items pending.
 const again = `UPDATE items SET state = 'pending', attempts = 0, not_before = 0, class = '', reason = '', http = 0, sent = NULL, finished = NULL`
 

@@ -198,6 +198,11 @@ func (s *Store) SetInputHash(ctx context.Context, id, hash string) error {
 	return s.changeRun(ctx, "set the input hash", id, `UPDATE runs SET input_hash = ?`, hash)
 }
 
+// SetSettings replaces what a run remembers for its caller.
+func (s *Store) SetSettings(ctx context.Context, id string, settings []byte) error {
+	return s.changeRun(ctx, "set the settings of the run", id, `UPDATE runs SET settings = ?`, settings)
+}
+
 // deleteBatch is how many rows one transaction of DeleteRun removes.
 const deleteBatch = 1000
 

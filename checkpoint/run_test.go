@@ -69,7 +69,7 @@ func TestRunLife(t *testing.T) {
 		"end":   s.EndRun(t.Context(), "none", at(1), RunOK, 0, ""),
 		"hash":  s.SetInputHash(t.Context(), "none", ""),
 		"event": s.AddEvent(t.Context(), "none", at(1), "k", ""),
-		"stage": s.Advance(t.Context(), "none", at(1), "a", "b", nil, nil),
+		"stage": s.Advance(t.Context(), "none", at(1), "a", "b", Change{}),
 	} {
 		if !errors.Is(err, ErrNotFound) {
 			t.Errorf("%s: %v", name, err)
@@ -132,7 +132,7 @@ func TestAdvance(t *testing.T) {
 	addPending(t, s, "r", "old")
 	items := []NewItem{{Key: "old", Lane: "x"}, {Key: "set 1", Lane: "l"}, {Key: "set 3", State: StateUnchanged}}
 	rows := []NewRow{{3, "unchanged", "set 3", []byte("three")}, {1, "change", "set 1", []byte("one")}, {2, "not_found", "", nil}}
-	if err := s.Advance(t.Context(), "r", t0, "", "apply", slices.Values(items), slices.Values(rows)); err != nil {
+	if err := s.Advance(t.Context(), "r", t0, "", "apply", Change{Items: slices.Values(items), Rows: slices.Values(rows)}); err != nil {
 		t.Fatal(err)
 	}
 	stage := func() string {
@@ -145,16 +145,16 @@ func TestAdvance(t *testing.T) {
 	if got := stage(); got != "apply" {
 		t.Errorf("stage %q", got)
 	}
-	err := s.Advance(t.Context(), "r", t0, "", "apply", manyItems(10), nil)
+	err := s.Advance(t.Context(), "r", t0, "", "apply", Change{Items: manyItems(10)})
 	if e, ok := errors.AsType[*StageError](err); !ok || e.Have != "apply" || e.Want != "" || e.Run != "r" {
 		t.Errorf("advanced twice: %v", err)
 	}
-	if err := s.Advance(t.Context(), "r", t0, "apply", "apply", nil, nil); err == nil {
+	if err := s.Advance(t.Context(), "r", t0, "apply", "apply", Change{}); err == nil {
 		t.Error("advanced to itself")
 	}
 	for name, err := range map[string]error{
-		"bad item": s.Advance(t.Context(), "r", t0, "apply", "b", slices.Values([]NewItem{{Key: "fine", Lane: "l"}, {}}), nil),
-		"bad row":  s.Advance(t.Context(), "r", t0, "apply", "b", manyItems(10), slices.Values([]NewRow{{Number: 9, Class: "c"}, {Number: 10}})),
+		"bad item": s.Advance(t.Context(), "r", t0, "apply", "b", Change{Items: slices.Values([]NewItem{{Key: "fine", Lane: "l"}, {}})}),
+		"bad row":  s.Advance(t.Context(), "r", t0, "apply", "b", Change{Items: manyItems(10), Rows: slices.Values([]NewRow{{Number: 9, Class: "c"}, {Number: 10}})}),
 	} {
 		if err == nil {
 			t.Errorf("%s was taken", name)
@@ -186,7 +186,7 @@ func TestAdvance(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	// A later stage may think better of a row.
-	if err := s.Advance(t.Context(), "r", t0, "apply", "check", nil, slices.Values([]NewRow{{1, "drifted", "", nil}})); err != nil {
+	if err := s.Advance(t.Context(), "r", t0, "apply", "check", Change{Rows: slices.Values([]NewRow{{1, "drifted", "", nil}})}); err != nil {
 		t.Fatal(err)
 	}
 	counts, err := s.RowCounts(t.Context(), "r")
@@ -216,7 +216,7 @@ func TestAdvanceReadsWhileItWrites(t *testing.T) {
 			}
 		}
 	})
-	if err := s.Advance(t.Context(), "r", t0, "", "x", items, nil); err != nil {
+	if err := s.Advance(t.Context(), "r", t0, "", "x", Change{Items: items}); err != nil {
 		t.Fatal(err)
 	}
 	if c, err := s.Counts(t.Context(), "r"); err != nil || c.Pending != 4*pageRows {
@@ -234,7 +234,7 @@ func TestRowsOverPages(t *testing.T) {
 			}
 		}
 	}
-	if err := s.Advance(t.Context(), "r", t0, "", "x", nil, numbers); err != nil {
+	if err := s.Advance(t.Context(), "r", t0, "", "x", Change{Rows: numbers}); err != nil {
 		t.Fatal(err)
 	}
 	next := -10
@@ -271,7 +271,7 @@ func TestDeleteRun(t *testing.T) {
 	s := openNew(t, t.TempDir())
 	for _, id := range []string{"r", "kept"} {
 		newRun(t, s, id)
-		if err := s.Advance(t.Context(), id, t0, "", "x", manyItems(3*deleteBatch/2), manyRows(3*deleteBatch/2)); err != nil {
+		if err := s.Advance(t.Context(), id, t0, "", "x", Change{Items: manyItems(3 * deleteBatch / 2), Rows: manyRows(3 * deleteBatch / 2)}); err != nil {
 			t.Fatal(err)
 		}
 		addPending(t, s, id, "k")

@@ -27,14 +27,23 @@ type Row struct {
 	ItemAttempts   int
 }
 
-// Advance takes a run from one stage to another and adds items and plan rows, in one transaction: all of it happens, or
-// nothing. A run that is not in stage from gives *StageError, so of two attempts only one succeeds. Items whose keys the
-// run has already are left out; a row whose number it has replaces the old one. Either sequence may be nil.
+// Change is what a run gets when it goes from one stage to another. All of it is optional.
+type Change struct {
+	Items  iter.Seq[NewItem] // those whose keys the run has already are left out
+	Rows   iter.Seq[NewRow]  // a row whose number the run has replaces the old one
+	Settle iter.Seq[Settled]
+	// Release lets so many of the held items go, in order of insertion; a negative number means all of them. The new items
+	// are among them, those that Settle has settled are not.
+	Release int
+}
+
+// Advance takes a run from one stage to another and changes its items and plan rows, in one transaction: all of it
+// happens, or nothing. A run that is not in stage from gives *StageError, so of two attempts only one succeeds.
 //
 // The sequences are consumed inside the transaction and in bounded memory. They may read from the Store, but not write
 // to it: they would wait for their own transaction. Other writers wait meanwhile, about two seconds for 100,000 items
 // and rows; so what takes long to compute is better computed before.
-func (s *Store) Advance(ctx context.Context, run string, now time.Time, from, to string, items iter.Seq[NewItem], rows iter.Seq[NewRow]) error {
+func (s *Store) Advance(ctx context.Context, run string, now time.Time, from, to string, c Change) error {
 	if from == to {
 		return fmt.Errorf("advance run %s: from stage %q to itself", run, to)
 	}
@@ -50,23 +59,38 @@ func (s *Store) Advance(ctx context.Context, run string, now time.Time, from, to
 		if _, err := tx.ExecContext(ctx, `UPDATE runs SET stage = ? WHERE seq = ?`, to, seq); err != nil {
 			return err
 		}
-		if items != nil {
-			in, err := newInserter(ctx, tx, seq, now)
-			if err != nil {
+		return c.apply(ctx, tx, seq, now)
+	})
+}
+
+func (c Change) apply(ctx context.Context, tx *sql.Tx, run int64, now time.Time) error {
+	if c.Settle != nil {
+		if _, err := settleItems(ctx, tx, run, now, c.Settle); err != nil {
+			return err
+		}
+	}
+	if c.Items != nil {
+		in, err := newInserter(ctx, tx, run, now)
+		if err != nil {
+			return err
+		}
+		defer in.close()
+		for n := range c.Items {
+			if _, err := in.add(ctx, n); err != nil {
 				return err
 			}
-			defer in.close()
-			for n := range items {
-				if _, err := in.add(ctx, n); err != nil {
-					return err
-				}
-			}
 		}
-		if rows != nil {
-			return addRows(ctx, tx, seq, rows)
+	}
+	if c.Release != 0 {
+		if _, err := tx.ExecContext(ctx, `UPDATE items SET held = 0 WHERE id IN
+			(SELECT id FROM items WHERE run = ? AND held = 1 ORDER BY id LIMIT ?)`, run, c.Release); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	if c.Rows != nil {
+		return addRows(ctx, tx, run, c.Rows)
+	}
+	return nil
 }
 
 func addRows(ctx context.Context, tx *sql.Tx, run int64, rows iter.Seq[NewRow]) error {

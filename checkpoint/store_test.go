@@ -312,7 +312,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	fails := map[string]error{
 		"finish":  s.Finish(t.Context(), c, t0, Done(body).With(NewItem{Key: "child", Lane: "l"})),
-		"advance": s.Advance(t.Context(), "r", t0, "", "x", manyItems(5000), nil),
+		"advance": s.Advance(t.Context(), "r", t0, "", "x", Change{Items: manyItems(5000)}),
 	}
 	_, fails["add"] = s.AddItems(t.Context(), "r", t0, manyItems(5000))
 	for name, err := range fails {
@@ -449,7 +449,7 @@ func TestEndedContext(t *testing.T) {
 	errs := map[string]error{
 		"CreateRun": s.CreateRun(ctx, Run{ID: "x", JobKey: "j", Created: t0}),
 		"BeginRun":  s.BeginRun(ctx, "r", t0, "h", 1),
-		"Advance":   s.Advance(ctx, "r", t0, "", "x", manyItems(10), nil),
+		"Advance":   s.Advance(ctx, "r", t0, "", "x", Change{Items: manyItems(10)}),
 	}
 	_, errs["Run"] = s.Run(ctx, "r")
 	_, _, _, errs["Claim"] = s.Claim(ctx, "r", "l", t0)
@@ -500,13 +500,13 @@ func TestLogStaysSmall(t *testing.T) {
 		break
 	}
 	// One transaction as large as that makes a large log for a moment, which the next write cuts back.
-	if err := s.Advance(t.Context(), "r", t0, "", "x", nil, func(yield func(NewRow) bool) {
+	if err := s.Advance(t.Context(), "r", t0, "", "x", Change{Rows: func(yield func(NewRow) bool) {
 		for i := range 400 {
 			if !yield(NewRow{Number: i, Class: "change", Payload: payload}) {
 				return
 			}
 		}
-	}); err != nil {
+	}}); err != nil {
 		t.Fatal(err)
 	}
 	peak := logSize(t, s)

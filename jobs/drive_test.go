@@ -54,6 +54,11 @@ func (m memory) Answers(_ context.Context, prefix string) iter.Seq2[Answer, erro
 	}
 }
 
+// Rows yields nothing: the driver keeps the rows of the plan itself.
+func (m memory) Rows(context.Context) iter.Seq2[Row, error] {
+	return func(func(Row, error) bool) {}
+}
+
 // add stores an item unless its key is there, and tells whether it is new.
 func (m memory) add(it Item) bool {
 	if m[it.Key] != nil {
@@ -114,6 +119,9 @@ func (d *driver) run() error {
 		}
 		if step.Rows != nil {
 			d.rows = slices.Collect(step.Rows)
+		}
+		if step.Guard != nil {
+			return step.Guard
 		}
 		added := 0
 		if step.Items != nil {

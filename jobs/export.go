@@ -15,11 +15,31 @@ import (
 // Stages of a run, in the order in which they come.
 const (
 	StageParents = "parents" // an export walks the sites or devices that its list belongs to
+	StageSource  = "source"  // an undo looks what its run has changed
 	StageRead    = "read"    // lists are walked
 	StageDetails = "details" // an export reads what it wants beside each element
 	StagePlan    = "planned" // an update has a plan that nobody has applied yet
+	StageCheck   = "check"   // before a plan is applied, its targets are read again
+	StageCanary  = "canary"  // the first writes of the plan are sent
+	StageTried   = "tried"   // their targets are read back
+	StageWait    = "wait"    // they are as wanted, and somebody must say whether the rest is to follow
+	StageRecheck = "recheck" // the targets of the rest are read again
 	StageApply   = "apply"   // writes are sent
+	StageVerify  = "verify"  // their targets are read back
 )
+
+// Writes tells whether a stage sends what a plan has.
+func Writes(stage string) bool { return stage == StageApply || stage == StageCanary }
+
+// Reads tells whether a stage only reads, so that what could not be read in it
+// may be asked for again.
+func Reads(stage string) bool {
+	switch stage {
+	case StageParents, StageRead, StageCheck, StageTried, StageRecheck, StageVerify:
+		return true
+	}
+	return false
+}
 
 // Settings are what a work takes from outside its job file.
 type Settings struct {
@@ -44,6 +64,11 @@ type Settings struct {
 
 	// Remembered are answers that an earlier run has left, by topic.
 	Remembered map[string]Remembered
+
+	// Canary is how many writes of a plan are tried out before the rest; 0 for none.
+	Canary int
+	// AcceptDrift lets a plan overwrite what was edited since it was made.
+	AcceptDrift bool
 }
 
 func (s Settings) pageSize() int {

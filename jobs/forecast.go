@@ -12,5 +12,20 @@ func (e *ExportWork) Last(stage string) bool {
 
 // Last tells whether no stage with further requests follows.
 func (u *UpdateWork) Last(stage string) bool {
-	return stage == StageApply || stage == StagePlan || stage == StageRead && u.set.PlanOnly
+	switch stage {
+	case StageApply:
+		return !u.job.Update.Verify
+	case StageRead:
+		return u.set.PlanOnly
+	}
+	return stage == StagePlan || stage == StageWait || stage == StageVerify
+}
+
+// Last tells whether no stage with further requests follows.
+func (u *UndoWork) Last(stage string) bool {
+	switch stage {
+	case StageRead:
+		return u.set.PlanOnly
+	}
+	return stage == StagePlan || stage == StageApply
 }

@@ -16,7 +16,7 @@ func TestFirstPageEnding(t *testing.T) {
 func TestLast(t *testing.T) {
 	export := NewExportWork(&Job{Export: &ExportSpec{}}, Settings{})
 	detailed := NewExportWork(&Job{Export: &ExportSpec{With: []string{"audit"}}}, Settings{})
-	update, plan := &UpdateWork{}, &UpdateWork{set: Settings{PlanOnly: true}}
+	update, plan := &UpdateWork{job: &Job{Update: &UpdateSpec{}}}, &UpdateWork{set: Settings{PlanOnly: true}, job: &Job{Update: &UpdateSpec{}}}
 	for _, c := range []struct {
 		work  interface{ Last(string) bool }
 		stage string

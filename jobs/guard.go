@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// FreeClears is how many fields a plan may empty unless somebody allows more.
+const FreeClears = 10
+
 // guard refuses a plan that goes further than the job allows. Nothing has been
 // written when it speaks.
 func (p *plan) guard() error {
@@ -19,7 +22,7 @@ func (p *plan) guard() error {
 	if u.OnNotFound == "skip" {
 		held -= missing
 	}
-	maxRejected, maxClears := orDefault(g.MaxRejected, 10, 5, rows), orDefault(g.MaxClears, 10, 0, rows)
+	maxRejected, maxClears := orDefault(g.MaxRejected, 10, 5, rows), orDefault(g.MaxClears, FreeClears, 0, rows)
 	refuse := func(guard, format string, args ...any) error {
 		return &GuardError{Guard: guard, Message: fmt.Sprintf(format, args...) + "; nothing was written" + p.firstReasons(), Headings: p.heading, Held: p.held()}
 	}

@@ -33,6 +33,7 @@ type Item struct {
 	Birth   Birth
 	Class   string // error class of an item that is born Failed: a row class
 	Reason  string // why it is born settled; shown to people, free of cell values
+	Held    bool   // not to be sent before a step releases it
 }
 
 // Answer is what one answered item brought.
@@ -40,6 +41,7 @@ type Answer struct {
 	Key     string
 	Request rmm.Request
 	OK      bool   // false: the item failed, was skipped, or is in doubt
+	Class   string // error class of an item that failed
 	Reason  string // of an answer that is not OK
 	HTTP    int    // status of the answer that made it not OK; 0 when there was none
 	Body    []byte
@@ -52,6 +54,9 @@ type Answers interface {
 	// Answers yields the settled items whose key begins with prefix, in the order
 	// of their keys. An error ends the sequence.
 	Answers(ctx context.Context, prefix string) iter.Seq2[Answer, error]
+	// Rows yields the rows of the plan in the order of their numbers, none where
+	// there is no plan yet. An error ends the sequence.
+	Rows(ctx context.Context) iter.Seq2[Row, error]
 }
 
 // Row is what the plan of an update says about one input record. Number 0 is
@@ -73,16 +78,42 @@ type Step struct {
 	Note  string           // for people: why a further walk is needed, say
 	Plan  map[RowClass]int // counts of a new plan, nil otherwise
 
-	// Decisions settle writes whose answers were lost, as far as a look-up could
-	// tell what became of them.
+	// Decisions settle writes by what a look at the account has told.
 	Decisions []Decision
+	// Release lets so many of the held items go, in the order of the plan; a
+	// negative number means all of them.
+	Release int
+	// Guard stops the run once the step is stored: the plan is kept, and nothing
+	// of it is sent.
+	Guard *GuardError
 }
 
-// Decision says what became of a write whose answer was lost.
+// Fate is what becomes of a write by a decision.
+type Fate string
+
+// The fates of writes. Done and Again are for those in doubt: it was carried out,
+// or it was not and is to be sent again. Unchanged and Failed are for those that
+// have not been sent, Failed also for those whose effect is not there.
+const (
+	FateDone      Fate = "done"
+	FateAgain     Fate = "again"
+	FateUnchanged Fate = "unchanged"
+	FateFailed    Fate = "failed"
+)
+
+// Decision says what a look at the account means for a write.
 type Decision struct {
-	Key  string // of the item
-	Done bool   // it was carried out; if not, it is to be sent again
+	Key    string // of the item
+	Fate   Fate
+	Class  string // of FateFailed
+	Reason string // free of cell values; required for FateFailed
 }
+
+// Error classes of writes that a look has failed.
+const (
+	ClassDrifted    = "drifted"     // the target was edited since the plan was made
+	ClassNotApplied = "not_applied" // acknowledged, and read back it is not there
+)
 
 // IncompleteError says that a list could not be read in a way that proves that
 // nothing is missing. Nothing may be published or planned from it.

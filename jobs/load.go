@@ -74,6 +74,7 @@ type UpdateSpec struct {
 	Lookup     string    // audits: the serial numbers of devices may be read, a request for each; empty otherwise
 	OnRowFault string    // hold (back the row) or stop (everything)
 	Call       *Call     // the request itself, of the operation call; nil for all others
+	Verify     bool      // read back after the writes whether they are there
 	Pos        Pos
 }
 

@@ -200,7 +200,7 @@ func TestParseFaults(t *testing.T) {
 			`7:10: empty must be keep or clear, not "clean" (did you mean "clear"?)`,
 			`8:17: on_not_found must be fail or skip, not "stop" (known here: fail, skip)`,
 			`9:17: on_row_fault must be hold or stop, not "Hold" (did you mean "hold"?)`,
-			`10:3: unknown key "protected" in update (known here: operation, rows, match, set, empty, lookup, on_not_found, on_row_fault)`,
+			`10:3: unknown key "protected" in update (known here: operation, rows, match, set, empty, lookup, on_not_found, on_row_fault, verify)`,
 		}},
 
 		// Guard and throttle.

@@ -20,17 +20,21 @@ const (
 	ClassInvalid   RowClass = "invalid"   // the row itself is wrong: empty key, impossible value
 	ClassProtected RowClass = "protected" // the guard of the job keeps the target
 	ClassHeading   RowClass = "heading"   // row 0: the heading of the input
+
+	// Of an undo.
+	ClassKept         RowClass = "kept"           // edited since, so it is left alone
+	ClassIrreversible RowClass = "not_reversible" // nothing can take it back
 )
 
 // RowClasses lists the classes of rows in the order in which they are shown.
 func RowClasses() []RowClass {
-	return []RowClass{ClassChange, ClassClear, ClassUnchanged, ClassNotFound, ClassAmbiguous, ClassConflict, ClassInvalid, ClassProtected}
+	return []RowClass{ClassChange, ClassClear, ClassUnchanged, ClassNotFound, ClassAmbiguous, ClassConflict, ClassInvalid, ClassProtected, ClassKept, ClassIrreversible}
 }
 
 // Held tells whether rows of the class are held back.
 func (c RowClass) Held() bool {
 	switch c {
-	case ClassNotFound, ClassAmbiguous, ClassConflict, ClassInvalid, ClassProtected:
+	case ClassNotFound, ClassAmbiguous, ClassConflict, ClassInvalid, ClassProtected, ClassKept, ClassIrreversible:
 		return true
 	}
 	return false

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"encoding/json"
 	"iter"
 )
 
@@ -11,6 +12,8 @@ type Change struct {
 	New     string `json:"new"`
 	Clear   bool   `json:"clear,omitempty"`
 	Delete  bool   `json:"delete,omitempty"`  // the whole thing goes
+	OldUID  string `json:"old_uid,omitempty"` // of the site that Old names
+	NewUID  string `json:"new_uid,omitempty"` // of the site that New names
 	Unknown bool   `json:"unknown,omitempty"` // the account did not tell the old value
 	Made    bool   `json:"made,omitempty"`    // nothing was there before
 	Open    bool   `json:"open,omitempty"`    // no secret: may be shown to anybody
@@ -27,6 +30,10 @@ type RowDetail struct {
 	Changes  []Change `json:"changes,omitempty"` // only what this row asks for
 	Reason   string   `json:"reason,omitempty"`
 	Request  string   `json:"request,omitempty"` // operation that is sent where the job's own does not tell
+
+	// Before is what of the target the request takes away or leaves as it is, beside
+	// the changes: what an undo needs to make it again.
+	Before json.RawMessage `json:"before,omitempty"`
 }
 
 // planRows yields the heading and then every row.
@@ -43,7 +50,7 @@ func (p *plan) planRows() iter.Seq[Row] {
 			if t := row.target; t != nil {
 				r.Detail.UID, r.Detail.Hostname, r.Detail.Site = t.uid, t.name, t.siteName
 				if !row.class.Held() {
-					r.ItemKey = p.itemKey(t)
+					r.ItemKey, r.Detail.Before = p.itemKey(t), t.present
 				}
 				if p.op.effect == ensures && p.due(t) && !row.class.Held() {
 					r.Detail.Request = p.op.request(t.uid != "")
@@ -88,7 +95,7 @@ func (p *plan) changes(row *inputRow) []Change {
 				c.Made = t.uid == ""
 			case moves:
 				c.Field, c.Old, c.New = "siteName", t.siteName, p.sites.name[w.value]
-				c.Open = true
+				c.Open, c.OldUID, c.NewUID = true, old.text, w.value
 			}
 		}
 		changes = append(changes, c)

@@ -22,7 +22,7 @@ func (p *plan) body() []rmm.Field {
 }
 
 // heldKey is the key of the item that stands for a row held back.
-func heldKey(row *inputRow) string { return fmt.Sprintf("row/%09d", row.number) }
+func heldKey(row *inputRow) string { return rowKey(row.number) }
 
 // items yields the items of the plan: one for each target in the order of its
 // first row, and one for each row held back.

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
-
-	"rmmjob/internal/rmm"
 )
 
 // object is what the plan needs of one target.
@@ -145,7 +143,7 @@ func fill(o *object, op operation, set []Setting, element, settings json.RawMess
 		o.settled = true
 	}
 	o.old = oldValues(op, set, element)
-	if op.whole {
+	if op.keeps() {
 		o.present = keep(op, element)
 	}
 }
@@ -154,8 +152,7 @@ func fill(o *object, op operation, set []Setting, element, settings json.RawMess
 // not lost. A field that nobody can read is not among them.
 func keep(op operation, element json.RawMessage) []byte {
 	b := []byte{'{'}
-	known, _ := rmm.Lookup(op.request(true))
-	for _, f := range known.Body {
+	for _, f := range op.image() {
 		v := gjson.GetBytes(element, f.Name)
 		if !v.Exists() || hidden(f.Name, element) {
 			continue

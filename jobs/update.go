@@ -3,7 +3,7 @@ package jobs
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"maps"
 	"net/http"
 	"net/url"
@@ -117,6 +117,11 @@ func (u *UpdateWork) Start() (string, []Item) {
 
 // Follow returns the pages that an answer adds; a write adds nothing.
 func (u *UpdateWork) Follow(it Item, body []byte) ([]Item, error) {
+	return followRead(it, body)
+}
+
+// followRead returns the pages that an answer adds; a write adds nothing.
+func followRead(it Item, body []byte) ([]Item, error) {
 	if op, ok := rmm.Lookup(it.Request.Op); !ok || op.IsWrite() {
 		return nil, nil // a call or a write
 	}
@@ -130,32 +135,18 @@ func (u *UpdateWork) Follow(it Item, body []byte) ([]Item, error) {
 func (u *UpdateWork) Settle(ctx context.Context, stage string, a Answers) (Step, error) {
 	switch {
 	case stage == StageParents && u.twice():
-		if step, again, err := u.settleReads(ctx, stage, a, u.lists()); err != nil || again {
+		if step, again, err := settleReads(ctx, stage, a, u.lists(), u.set.pageSize()); err != nil || again {
 			return step, err
 		}
 		return u.spread(ctx, a)
 	case stage == StageRead:
 		return u.plan(ctx, a)
-	case stage == StageApply:
-		return u.settleDoubts(ctx, a)
 	}
-	return Step{}, fmt.Errorf("an update has no stage %q", stage)
+	return u.apply().settle(ctx, stage, a)
 }
 
-// settleReads judges lists; again tells that some are to be walked once more.
-func (u *UpdateWork) settleReads(ctx context.Context, stage string, a Answers, lists []list) (step Step, again bool, err error) {
-	found, err := settleLists(ctx, a, func(yield func(list, error) bool) {
-		for _, l := range lists {
-			if !yield(l, nil) {
-				return
-			}
-		}
-	}, u.set.pageSize())
-	if err != nil || len(found.again) == 0 {
-		return Step{}, false, err
-	}
-	return Step{Stage: stage, Items: slices.Values(found.again), Note: found.why}, true, nil
-}
+// apply settles the stages after the plan.
+func (u *UpdateWork) apply() applier { return applier{set: u.set, verify: u.job.Update.Verify} }
 
 // sitesOfRows returns the uids of the sites that the rows of the input name, in
 // the order of their uids.
@@ -251,21 +242,18 @@ func (u *UpdateWork) plan(ctx context.Context, a Answers) (Step, error) {
 	if err != nil {
 		return Step{}, err
 	}
-	if step, again, err := u.settleReads(ctx, StageRead, a, lists); err != nil || again {
+	if step, again, err := settleReads(ctx, StageRead, a, lists, u.set.pageSize()); err != nil || again {
 		return step, err
 	}
 	p, err := u.makePlan(ctx, a, src)
 	if err != nil {
 		return Step{}, err
 	}
-	if err := p.guard(); err != nil {
+	step := Step{Items: p.items(), Rows: p.planRows(), Plan: p.counts, Note: op.warning}
+	if err := p.guard(); err != nil && !errors.As(err, &step.Guard) {
 		return Step{}, err
 	}
-	step := Step{Stage: StageApply, Items: p.items(), Rows: p.planRows(), Plan: p.counts, Note: op.warning}
-	if u.set.PlanOnly {
-		step.Stage, step.Hold = StagePlan, true
-	}
-	return step, nil
+	return u.apply().begin(step), nil
 }
 
 // listedSites tells of which sites the variables could be listed.

@@ -26,6 +26,11 @@ func (d *decoder) update(n *yaml.Node) *UpdateSpec {
 		{"lookup", false, d.choice(&u.Lookup, "lookup", "audits")},
 		{"on_not_found", false, d.choice(&u.OnNotFound, "on_not_found", "fail", "skip")},
 		{"on_row_fault", false, d.choice(&u.OnRowFault, "on_row_fault", "hold", "stop")},
+		{"verify", false, func(n *yaml.Node) {
+			how := ""
+			d.choice(&how, "verify", "none", "read_back")(n)
+			u.Verify = how == "read_back"
+		}},
 	})
 	if u.Operation.Name == "" || n.Kind != yaml.MappingNode {
 		return u

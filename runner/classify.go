@@ -46,6 +46,19 @@ const (
 	classBug        = "internal"   // a panic or a fault of our own
 )
 
+// ErrorClasses are the classes of failed items that a run can have.
+func ErrorClasses() []string {
+	return append(TransientClasses(), append(DataClasses(), classAuth, classBug)...)
+}
+
+// TransientClasses are those that may pass by themselves: try again.
+func TransientClasses() []string {
+	return []string{classService, classNetwork, classProtocol, classConflict, classThrottled, classStopped}
+}
+
+// DataClasses are those that stay until somebody changes the data or the rights.
+func DataClasses() []string { return []string{classRejected, classPermission, classNotFound} }
+
 // attempts is how often an item may fail for the same transient reason before it
 // is settled as failed. With the schedule of backoff, ten attempts last about four
 // minutes. A conflict of two writers is over sooner, and an answer of the API that

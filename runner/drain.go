@@ -279,6 +279,9 @@ func (r *run) record(store context.Context, res result, now time.Time) error {
 
 // wakeLane lets a lane be asked for again at t.
 func (r *run) wakeLane(name string, t time.Time) {
+	if r.ReadOnly && name != throttle.Read {
+		return
+	}
 	l := r.laneOf(name)
 	if l.empty || t.Before(l.next) {
 		l.next = t
@@ -351,7 +354,7 @@ func (r *run) guard(res result) {
 	default:
 		return
 	}
-	if r.stage != jobs.StageApply {
+	if !jobs.Writes(r.stage) {
 		r.unread(res)
 		return
 	}

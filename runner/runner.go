@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,8 +17,8 @@ import (
 	"rmmjob/throttle"
 )
 
-// Work decides what a run requests; the runner decides when. [jobs.ExportWork]
-// and [jobs.UpdateWork] are the works there are.
+// Work decides what a run requests; the runner decides when. [jobs.ExportWork],
+// [jobs.UpdateWork], [jobs.UndoWork] and [jobs.CheckWork] are the works there are.
 type Work interface {
 	// Start returns the first stage of a fresh run and its items.
 	Start() (stage string, items []jobs.Item)
@@ -51,6 +52,8 @@ type Config struct {
 	// KeepGoing reads on after a page that could not be read, and leaves it to the
 	// work to judge what there is at the end.
 	KeepGoing bool
+	// ReadOnly leaves writes alone that are pending.
+	ReadOnly bool
 	// MaxErrors, if set, gives the number of failed writes that the run may have,
 	// from the number of writes that it plans. One more stops it.
 	MaxErrors func(writes int) int
@@ -210,6 +213,9 @@ func (r *run) drive(ctx, store context.Context) error {
 		if err != nil {
 			return err
 		}
+		if r.ReadOnly {
+			names = slices.DeleteFunc(names, func(name string) bool { return name != throttle.Read })
+		}
 		if len(names) > 0 {
 			if !connected {
 				if r.connect(ctx); r.halt != "" {
@@ -244,10 +250,10 @@ func (r *run) begin(store context.Context) error {
 		return err
 	}
 	if r.stage = rec.Stage; r.stage != "" {
-		if r.stage != jobs.StageApply {
+		if jobs.Reads(r.stage) {
 			// Pages that could not be read get another chance; failed writes are
 			// for a person to look at.
-			if _, err := r.Store.Retry(store, r.RunID, false); err != nil {
+			if _, err := r.Store.Retry(store, r.RunID, checkpoint.Again{Failed: true, Lane: throttle.Read}); err != nil {
 				return err
 			}
 		}
@@ -266,14 +272,18 @@ func (r *run) begin(store context.Context) error {
 	}})
 }
 
-// advance stores a step: a new stage in one transaction with all that it adds,
-// more items of the same stage by themselves, since adding them twice does no
+// advance stores a step: a new stage in one transaction with all that it adds
+// and decides, more of the same stage by and by, since doing that twice does no
 // harm.
 func (r *run) advance(store context.Context, step jobs.Step) (err error) {
 	if step.Stage == r.stage {
-		_, err = r.Store.AddItems(store, r.RunID, time.Now(), newItems(step.Items))
+		if _, err = r.Store.Settle(store, r.RunID, time.Now(), settled(step.Decisions)); err == nil {
+			_, err = r.Store.AddItems(store, r.RunID, time.Now(), newItems(step.Items))
+		}
 	} else {
-		err = r.Store.Advance(store, r.RunID, time.Now(), r.stage, step.Stage, newItems(step.Items), newRows(step.Rows))
+		err = r.Store.Advance(store, r.RunID, time.Now(), r.stage, step.Stage, checkpoint.Change{
+			Items: newItems(step.Items), Rows: newRows(step.Rows), Settle: slices.Values(settled(step.Decisions)), Release: step.Release,
+		})
 	}
 	if err != nil {
 		return err
@@ -290,26 +300,26 @@ func (r *run) advance(store context.Context, step jobs.Step) (err error) {
 }
 
 // limitErrors sets how many writes may fail, and how many did so in earlier
-// calls: the failed items that are not rows held back.
+// calls. What was held back was never sent.
 func (r *run) limitErrors(store context.Context) error {
-	if r.MaxErrors == nil || r.stage != jobs.StageApply {
+	if r.MaxErrors == nil || !jobs.Writes(r.stage) {
 		return nil
 	}
 	rows, err := r.Store.RowCounts(store, r.RunID)
 	if err != nil {
 		return err
 	}
-	writes, held := 0, 0
-	for class, n := range rows {
-		switch c := jobs.RowClass(class); {
-		case c.Held():
-			held += n
-		case c == jobs.ClassChange || c == jobs.ClassClear:
-			writes += n
+	failures, err := r.Store.FailureCounts(store, r.RunID)
+	if err != nil {
+		return err
+	}
+	r.limit = r.MaxErrors(rows[string(jobs.ClassChange)] + rows[string(jobs.ClassClear)])
+	r.errors = 0
+	for _, f := range failures {
+		if f.Lane != "" && f.Lane != throttle.Read && f.Class != jobs.ClassDrifted {
+			r.errors += f.Items
 		}
 	}
-	r.limit = r.MaxErrors(writes)
-	r.errors = max(0, r.counts.Failed-held)
 	return nil
 }
 
@@ -400,15 +410,17 @@ func (r *run) settle(ctx, store context.Context) (bool, error) {
 		r.sum.Plan = step.Plan
 	}
 	if step.Done {
-		return true, nil
-	}
-	if err := r.decide(store, step.Decisions); err != nil {
+		_, err := r.Store.Settle(store, r.RunID, time.Now(), settled(step.Decisions))
 		return true, err
 	}
 	if err := r.advance(store, step); err != nil {
 		return true, err
 	}
-	if step.Hold {
+	switch {
+	case step.Guard != nil:
+		r.stopAs(checkpoint.RunGuard, step.Guard)
+		return true, nil //nolint:nilerr // the guard stops the run, and is no error of the runner
+	case step.Hold:
 		r.stopAs(checkpoint.RunPlanned, nil)
 		return true, nil
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"time"
 
 	"rmmjob/checkpoint"
 	"rmmjob/jobs"
@@ -25,7 +24,7 @@ func newItem(it jobs.Item) checkpoint.NewItem {
 		n.State = checkpoint.StateFailed
 	case jobs.Pending, jobs.Recalled:
 		op, _ := it.Request.Operation() // the work makes no request that has none
-		n.Lane, n.Replay = op.Lane(), replay(op)
+		n.Lane, n.Replay, n.Held = op.Lane(), replay(op), it.Held
 		n.Payload = encode(it.Request)
 		if it.Birth == jobs.Recalled {
 			n.Lane = checkpoint.LaneMemory
@@ -76,7 +75,7 @@ func (a answers) Answers(ctx context.Context, prefix string) iter.Seq2[jobs.Answ
 			var ans jobs.Answer
 			if err == nil {
 				ans = jobs.Answer{
-					Key: res.Key, OK: res.State == checkpoint.StateDone, Reason: res.Reason, HTTP: res.HTTP, Body: res.Body,
+					Key: res.Key, OK: res.State == checkpoint.StateDone, Class: res.Class, Reason: res.Reason, HTTP: res.HTTP, Body: res.Body,
 					Doubt: res.State == checkpoint.StateInDoubt, Settled: res.Finished,
 				}
 				// An item that was born settled asks for nothing.
@@ -91,26 +90,34 @@ func (a answers) Answers(ctx context.Context, prefix string) iter.Seq2[jobs.Answ
 	}
 }
 
-// decide settles the writes in doubt that a look-up has told about.
-func (r *run) decide(store context.Context, decisions []jobs.Decision) error {
-	var done, again []string
-	for _, d := range decisions {
-		if d.Done {
-			done = append(done, d.Key)
-		} else {
-			again = append(again, d.Key)
+// Rows yields the rows of the plan of the run.
+func (a answers) Rows(ctx context.Context) iter.Seq2[jobs.Row, error] {
+	return func(yield func(jobs.Row, error) bool) {
+		for stored, err := range a.store.Rows(ctx, a.run) {
+			row := jobs.Row{Number: stored.Number, Class: jobs.RowClass(stored.Class), ItemKey: stored.ItemKey}
+			if err == nil {
+				if err = json.Unmarshal(stored.Payload, &row.Detail); err != nil {
+					err = fmt.Errorf("row %d of the plan: %w", stored.Number, err)
+				}
+			}
+			if !yield(row, err) || err != nil {
+				return
+			}
 		}
 	}
-	now := time.Now()
-	if len(done) > 0 {
-		if _, err := r.Store.Resolve(store, r.RunID, now, checkpoint.ResolveDone, "found: it was carried out, though its answer was lost", done...); err != nil {
-			return err
-		}
+}
+
+// fates are the states that decisions give to items.
+var fates = map[jobs.Fate]checkpoint.State{
+	jobs.FateDone: checkpoint.StateDone, jobs.FateAgain: checkpoint.StatePending,
+	jobs.FateUnchanged: checkpoint.StateUnchanged, jobs.FateFailed: checkpoint.StateFailed,
+}
+
+// settled are the decisions of a step for the checkpoint.
+func settled(decisions []jobs.Decision) []checkpoint.Settled {
+	items := make([]checkpoint.Settled, len(decisions))
+	for i, d := range decisions {
+		items[i] = checkpoint.Settled{Key: d.Key, State: fates[d.Fate], Class: d.Class, Reason: d.Reason}
 	}
-	if len(again) > 0 {
-		if _, err := r.Store.Resolve(store, r.RunID, now, checkpoint.ResolveRetry, "", again...); err != nil {
-			return err
-		}
-	}
-	return nil
+	return items
 }

@@ -34,6 +34,9 @@ type env struct {
 	// for.
 	stdoutTerminal bool
 
+	// canAsk tells whether a person can be asked: stdin is a terminal as well.
+	canAsk bool
+
 	// width is the number of columns of that terminal, 0 when unknown.
 	width int
 
@@ -57,6 +60,7 @@ func systemEnv() *env {
 	// then say "no terminal", which is the answer wanted.
 	fd := int(os.Stderr.Fd())
 	e.isTerminal = term.IsTerminal(fd)
+	e.canAsk = e.isTerminal && term.IsTerminal(int(os.Stdin.Fd()))
 	e.stdoutTerminal = term.IsTerminal(int(os.Stdout.Fd()))
 	if w, _, err := term.GetSize(fd); err == nil {
 		e.width = w

@@ -26,6 +26,7 @@ const (
 	exitIncomplete  exitCode = 12
 	exitOverdue     exitCode = 13
 	exitChanges     exitCode = 20
+	exitCanary      exitCode = 21
 	exitAborted     exitCode = 130
 )
 
@@ -54,6 +55,7 @@ var exitTable = []exitRow{
 	{exitIncomplete, "incomplete", "an export that cannot prove it is complete; nothing published"},
 	{exitOverdue, "overdue", "`status --max-age 26h`: the last success is older"},
 	{exitChanges, "changes", "`plan --detailed-exitcode` found changes"},
+	{exitCanary, "canary_wait", "the first writes of `--canary` are as wanted; the rest waits for `apply`"},
 	{exitAborted, "aborted", "second Ctrl-C"},
 }
 

@@ -33,6 +33,7 @@ const promisedExits = `
 | 12 | incomplete | an export that cannot prove it is complete; nothing published |
 | 13 | overdue | ` + "`status --max-age 26h`" + `: the last success is older |
 | 20 | changes | ` + "`plan --detailed-exitcode`" + ` found changes |
+| 21 | canary_wait | the first writes of ` + "`--canary`" + ` are as wanted; the rest waits for ` + "`apply`" + ` |
 | 130 | aborted | second Ctrl-C |
 `
 

@@ -70,6 +70,9 @@ func (s *state) describeRun(ctx context.Context, r checkpoint.Run) (runInfo, err
 		t := r.Finished.UTC()
 		info.Finished = &t
 	}
+	if waits(r) {
+		info.State = stateWaiting
+	}
 	if r.State != checkpoint.RunRunning {
 		return info, nil
 	}
@@ -120,7 +123,7 @@ func (s *state) isLocked(jobKey string) bool {
 
 // canResume tells whether rmmjob resume goes on with a run shown in that state.
 func canResume(state string) bool {
-	return state == stateCrashed || state == statePaused || state != string(checkpoint.RunRunning) && unfinished(checkpoint.RunState(state))
+	return state == stateCrashed || state == statePaused || state == stateWaiting || state != string(checkpoint.RunRunning) && unfinished(checkpoint.RunState(state))
 }
 
 // duration is how long the run has taken so far, from its first start to its

@@ -9,6 +9,12 @@ import (
 
 // pauseVerb lets a working run send nothing until it is told to go on.
 func pauseVerb(ctx context.Context, a *app, args []string) error {
+	return a.steer(ctx, args, controlPause, statePaused, "paused: nothing is sent until it goes on")
+}
+
+// steer asks the run of the command line, which must be at work, to do something,
+// and tells that it has taken it.
+func (a *app) steer(ctx context.Context, args []string, verb, state, what string) error {
 	f := a.newFlags()
 	rest, err := f.parse(args, 1, 1)
 	if err != nil {
@@ -23,10 +29,10 @@ func pauseVerb(ctx context.Context, a *app, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := st.ask(ctx, r, controlPause, controlArgument{}); err != nil {
+	if err := st.ask(ctx, r, verb, controlArgument{}); err != nil {
 		return err
 	}
-	a.asked(r, statePaused, "paused: nothing is sent until it goes on")
+	a.asked(r, state, what)
 	a.result.Next = a.nextCommand("resume", r.ID)
 	return nil
 }

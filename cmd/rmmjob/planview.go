@@ -118,7 +118,7 @@ func (v *planView) expect(ctx context.Context, st *state, limiter *throttle.Limi
 	}
 	limiter.Expect(throttle.Read, 0)
 	for _, p := range pending {
-		limiter.Expect(p.Lane, p.Items)
+		limiter.Expect(p.Lane, p.Items+p.Held)
 	}
 	if left, known := limiter.TimeLeft(); known {
 		v.Expected = strings.TrimSuffix(leftText(runner.Progress{TimeLeft: left, LeftKnown: true}), " left")
@@ -135,7 +135,7 @@ func (v *planView) row(row checkpoint.Row) (planRow, error) {
 	p := planRow{
 		Line: d.Line, Class: row.Class, Name: d.Hostname, Target: d.UID, Site: d.Site, Request: d.Request, Reason: d.Reason, Changes: []planChange{},
 	}
-	if d.Reason != "" {
+	if class := jobs.RowClass(row.Class); d.Reason != "" && class != jobs.ClassChange && class != jobs.ClassClear {
 		return p, nil
 	}
 	for _, c := range d.Changes {

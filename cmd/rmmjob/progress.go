@@ -69,9 +69,16 @@ func newMeter(a *app) *meter {
 // stageNames are the stages as people see them.
 var stageNames = map[string]string{
 	jobs.StageParents: "listing",
+	jobs.StageSource:  "reading",
 	jobs.StageRead:    "reading",
 	jobs.StageApply:   "writing",
 	jobs.StagePlan:    "planned",
+	jobs.StageCheck:   "comparing",
+	jobs.StageRecheck: "comparing",
+	jobs.StageCanary:  "trying out",
+	jobs.StageTried:   "reading back",
+	jobs.StageWait:    "waiting for a decision",
+	jobs.StageVerify:  "reading back",
 }
 
 // line is the progress in one line. The caller holds the lock.

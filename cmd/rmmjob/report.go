@@ -40,6 +40,15 @@ func (s *session) report(ctx context.Context, sum runner.Summary) error {
 	} else if len(rows) > 0 {
 		s.result.set("rows", planCounts(rows))
 	}
+	if err := s.setUndo(ctx); err != nil {
+		return err
+	}
+	tried := sum.Stage == jobs.StageWait || sum.Stage == jobs.StageTried
+	if tried {
+		if err := s.setTrials(ctx); err != nil {
+			return err
+		}
+	}
 	took := s.now().Sub(s.began)
 	s.result.set("seconds", took.Seconds())
 	s.result.set("throttle_held_seconds", sum.Held.Seconds())
@@ -61,6 +70,11 @@ func (s *session) report(ctx context.Context, sum runner.Summary) error {
 	}
 	if s.quiet && s.result.Code == exitOK {
 		return nil
+	}
+	if tried {
+		if err := s.printTrials(ctx, w); err != nil {
+			return err
+		}
 	}
 	for _, f := range s.result.Files {
 		if f.Path == "-" || s.job.Update != nil && f.Rows == 0 {
@@ -91,6 +105,9 @@ func (s *session) headline(sum runner.Summary) string {
 			return "incomplete"
 		}
 		return "incomplete, nothing published"
+	}
+	if s.result.State == stateWaiting {
+		return "tried out, and waiting for a decision"
 	}
 	return fmt.Sprintf("not finished (%s)", s.result.State)
 }
@@ -150,6 +167,9 @@ func (s *session) toStdout() bool {
 func planCounts(rows map[string]int) map[string]int {
 	out := map[string]int{"rows": 0}
 	for _, class := range jobs.RowClasses() {
+		if (class == jobs.ClassKept || class == jobs.ClassIrreversible) && rows[string(class)] == 0 {
+			continue // of an undo only
+		}
 		out[string(class)] = rows[string(class)]
 		out["rows"] += rows[string(class)]
 	}
@@ -186,8 +206,11 @@ func (s *session) reportPlan(ctx context.Context, w io.Writer, notes []string) e
 	files, err := v.save(s.planFiles)
 	s.result.Files = append(s.result.Files, files...)
 	s.result.set("plan", map[string]any{"requests": v.Requests, "clears": v.Clears, "deletes": v.Deletes, "expected": v.Expected})
-	if err != nil || s.json {
+	if err != nil {
 		return err
+	}
+	if s.json {
+		return s.hintApply(ctx)
 	}
 	most := planLines
 	if s.verbose > 0 {
@@ -202,11 +225,27 @@ func (s *session) reportPlan(ctx context.Context, w io.Writer, notes []string) e
 	if !s.showValues && v.Requests > 0 {
 		s.hint("values are hidden, since they may be secrets; --show-values shows them")
 	}
-	again := []string{s.job.Path}
-	if s.needsYes() {
+	return s.hintApply(ctx)
+}
+
+// hintApply tells how the plan is carried out.
+func (s *session) hintApply(ctx context.Context) error {
+	again := []string{s.rec.ID}
+	why := ""
+	if s.about.UndoOf != "" {
+		var err error
+		if why, err = s.needsYesStored(ctx); err != nil {
+			return err
+		}
+	}
+	if why != "" || s.about.UndoOf == "" && s.needsYes() {
 		again = append(again, "--yes")
 	}
-	s.hint("nothing was written; to do it: %s", s.nextCommand("run", again...))
+	if s.json {
+		s.result.Next = s.nextCommand("apply", again...)
+		return nil
+	}
+	s.hint("nothing was written; to do it: %s", s.nextCommand("apply", again...))
 	return nil
 }
 

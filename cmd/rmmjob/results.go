@@ -42,6 +42,9 @@ func resultOf(row checkpoint.Row) (file int, status string) {
 		if class.Held() {
 			return fileFailed, row.Class
 		}
+		if row.ItemErrorClass == jobs.ClassDrifted || row.ItemErrorClass == jobs.ClassNotApplied {
+			return fileFailed, row.ItemErrorClass
+		}
 		return fileFailed, "failed"
 	case checkpoint.StateInDoubt:
 		return fileInDoubt, "in_doubt"
@@ -63,7 +66,7 @@ func (s *session) writeResults(ctx context.Context) error {
 		return err
 	}
 	dirs := []string{dir}
-	if s.job.Results != "" {
+	if s.job.Results != "" && !s.planOnly {
 		dirs = append(dirs, s.job.Results)
 	}
 	for i, dir := range dirs {

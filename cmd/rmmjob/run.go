@@ -27,12 +27,15 @@ func runVerb(ctx context.Context, a *app, args []string) error {
 	full := f.Bool("full", false, "ignore what earlier runs of the job have left (since, reuse, changes) and remember this one")
 	yes := f.Bool("yes", false, "agree to an operation that needs it: deletes, proxy changes, moves, quick jobs")
 	partial := f.allowPartial()
+	canary := f.canary()
 	limit := f.maxDuration()
 	rest, err := f.parse(args, 1, 1)
 	if err != nil {
 		return err
 	}
-	return a.execute(ctx, rest[0], options{fresh: *fresh, full: *full, yes: *yes, maxDuration: limit.d, allowPartial: *partial})
+	return a.execute(ctx, rest[0], options{
+		fresh: *fresh, full: *full, yes: *yes, maxDuration: limit.d, allowPartial: *partial, canary: canary.n, showValues: *canary.values,
+	})
 }
 
 // resumeVerb continues an unfinished run: the only one, or the one named.
@@ -51,6 +54,13 @@ func resumeVerb(ctx context.Context, a *app, args []string) error {
 	}
 	if done, err := a.resumePaused(ctx, rec); done || err != nil {
 		return err
+	}
+	about, err := settingsOfRun(rec)
+	if err != nil {
+		return err
+	}
+	if opt := (options{maxDuration: limit.d}); about.byPlan() {
+		return a.executeStored(ctx, rec, opt, nil)
 	}
 	return a.execute(ctx, rec.JobPath, options{resume: rec.ID, maxDuration: limit.d, allowPartial: *partial})
 }
@@ -109,6 +119,7 @@ type options struct {
 	showValues  bool
 	planFiles   []string // absolute paths that the plan is written to
 	yes         bool     // agrees to what needs a confirmation
+	canary      int      // writes to try out before the rest; 0 for none
 	maxDuration time.Duration
 
 	allowPartial bool // an incomplete export is published under another name
@@ -182,16 +193,25 @@ type session struct {
 	began   time.Time
 	notes   []string // for people, beside those of the runner
 	id      string   // of the run if it is a new one
+	key     string   // identity of the job, where it is not that of a file
+
+	checking *jobs.CheckWork // looks what became of writes in doubt, instead of the run's own work
 }
 
 // runSettings is what a run remembers of its start, so that a resume months
-// later still writes the files it was about.
+// later still writes the files it was about, and a plan is carried out as it was
+// shown.
 type runSettings struct {
 	Targets  []string  `json:"targets,omitempty"`  // expanded paths, in the order of the job
 	Manifest string    `json:"manifest,omitempty"` // expanded path of the one manifest for all outputs
 	Changes  string    `json:"changes,omitempty"`  // expanded path of the change file
 	Memory   memoryUse `json:"memory,omitzero"`    // what the run has taken over
-	Source   []byte    `json:"source,omitempty"`   // the job file of an export, for its files in other formats later
+	Source   []byte    `json:"source,omitempty"`   // the job file
+
+	Applied     bool   `json:"applied,omitempty"` // its plan was handed over: job file and input do not matter any more
+	Canary      int    `json:"canary,omitempty"`
+	AcceptDrift bool   `json:"accept_drift,omitempty"`
+	UndoOf      string `json:"undo_of,omitempty"` // id of the run that it takes back
 }
 
 // execute runs a job from its file to its result.
@@ -210,14 +230,18 @@ func (a *app) execute(ctx context.Context, path string, opt options) error {
 	if err := s.choose(ctx); err != nil {
 		return err
 	}
-	a.result.Run, a.result.Job = s.rec.ID, s.job.Name
+	return s.finish(ctx)
+}
 
+// finish carries the run through and tells how it ended.
+func (s *session) finish(ctx context.Context) error {
+	s.result.Run, s.result.Job = s.rec.ID, s.job.Name
 	if s.maxDuration > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, s.maxDuration, fmt.Errorf("the time limit of %s is reached", s.maxDuration))
 		defer cancel()
 	}
-	return s.conclude(s.drain(ctx))
+	return s.conclude(s.drainAll(ctx))
 }
 
 // prepare checks everything that can be wrong before anything is sent: job file,
@@ -228,8 +252,12 @@ func (s *session) prepare(ctx context.Context, path string) (err error) {
 	}
 	s.result.Job = s.job.Name
 	s.id = newRunID(s.began, s.job.Name)
+	s.about.Source, s.about.Canary = s.job.Source, s.canary
 	if err := s.settings.setJob(s.job.Path, jobSettings(s.job)); err != nil {
 		return err
+	}
+	if s.canary > 0 && s.job.Update == nil {
+		return usagef("job %s is an export, which changes nothing: there is nothing to try out", s.job.Name)
 	}
 	switch {
 	case s.job.Export != nil:
@@ -243,7 +271,6 @@ func (s *session) prepare(ctx context.Context, path string) (err error) {
 		if err = s.expandTo(""); err != nil {
 			return err
 		}
-		s.about.Source = s.job.Source
 		if err = s.standardOutput(s.job); err != nil {
 			return err
 		}
@@ -260,6 +287,11 @@ func (s *session) prepare(ctx context.Context, path string) (err error) {
 			}
 		}
 	}
+	return s.connect(ctx)
+}
+
+// connect opens the account and the state, and makes what sends.
+func (s *session) connect(ctx context.Context) error {
 	cfg, err := s.throttleConfig(s.job)
 	if err != nil {
 		return err
@@ -267,14 +299,16 @@ func (s *session) prepare(ctx context.Context, path string) (err error) {
 	if s.conn, err = s.openAccount(ctx); err != nil {
 		return err
 	}
-	if s.st, err = s.openState(ctx); err != nil {
-		return err
-	}
-	s.meter = newMeter(s.app)
 	cfg.Probe, cfg.Event = s.conn.probe, s.event
 	if s.limiter, err = throttle.New(cfg); err != nil {
-		return errors.Join(err, s.st.Close())
+		return err
 	}
+	if s.st == nil {
+		if s.st, err = s.openState(ctx); err != nil {
+			return err
+		}
+	}
+	s.meter = newMeter(s.app)
 	return nil
 }
 
@@ -305,7 +339,12 @@ func (s *session) repeats(last checkpoint.Run, changed string) error {
 }
 
 // jobKey is the identity of the job: its file and its account.
-func (s *session) jobKey() string { return s.job.Path + "\n" + s.conn.id }
+func (s *session) jobKey() string {
+	if s.key != "" {
+		return s.key
+	}
+	return s.job.Path + "\n" + s.conn.id
+}
 
 // runStamp is the part of a run's id that sorts by time.
 func runStamp(t time.Time) string { return t.UTC().Format("20060102-150405") }
@@ -347,6 +386,9 @@ func (s *session) choose(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if ok && waits(last) && !s.fresh && s.resume == "" {
+		return s.refuseWaiting(last)
+	}
 	if ok && unfinished(last.State) {
 		changed := ""
 		switch {
@@ -361,8 +403,8 @@ func (s *session) choose(ctx context.Context) error {
 		}
 		if changed == "" {
 			s.rec = last
-			if err := json.Unmarshal(last.Settings, &s.about); err != nil {
-				return fmt.Errorf("settings of run %s: %w", last.ID, err)
+			if s.about, err = settingsOfRun(last); err != nil {
+				return err
 			}
 			s.say("continuing run %s, which was %s", last.ID, lastWord(last))
 			return s.checkTargets()
@@ -392,9 +434,9 @@ func (s *session) choose(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("encode the settings of the run: %w", err)
 	}
-	kind := "export"
+	kind := kindExport
 	if s.job.Update != nil {
-		kind = "update"
+		kind = kindUpdate
 	}
 	s.rec = checkpoint.Run{
 		ID: s.id, JobKey: s.jobKey(), JobName: s.job.Name, JobPath: s.job.Path, Kind: kind,
@@ -436,22 +478,14 @@ func lastWord(rec checkpoint.Run) string {
 // refuseInDoubt refuses a new run while the last one has writes that nobody
 // knows the fate of and that must not happen twice.
 func (s *session) refuseInDoubt(ctx context.Context, last checkpoint.Run) error {
-	items, err := s.st.store.Failures(ctx, last.ID, 0)
-	if err != nil {
+	n, err := s.unsafeInDoubt(ctx, last)
+	if err != nil || n == 0 {
 		return err
-	}
-	n := 0
-	for _, it := range items {
-		if op, err := rmm.Resolve(it.Op); err == nil && it.State == checkpoint.StateInDoubt && op.Class == rmm.ClassUnsafe {
-			n++
-		}
-	}
-	if n == 0 {
-		return nil
 	}
 	s.result.Run, s.result.State = last.ID, string(last.State)
 	return fail(exitInDoubt, "run %s has %d writes whose fate is unknown and that must not be repeated blindly", last.ID, n).
-		withHint("look at them: %s", s.nextCommand("show", last.ID)).
+		withHint("look at them: %s", s.nextCommand("resolve", last.ID)).
+		withHint("look for them in the account: %s", s.nextCommand("resolve", last.ID, "--check")).
 		withHint("start all the same: %s", s.nextCommand("run", "--new", s.job.Path))
 }
 
@@ -485,20 +519,26 @@ func (s *session) dead(run string) bool {
 
 // drain sends what the run needs.
 func (s *session) drain(ctx context.Context) (runner.Summary, error) {
-	set := jobs.Settings{PageSize: s.settings.number("page_size"), PlanOnly: s.planOnly, InputHash: s.rec.InputHash, Now: s.rec.Created, Mark: runMark(s.rec.ID)}
+	set := s.workSettings()
 	cfg := runner.Config{
 		Store: s.st.store, RunID: s.rec.ID, Caller: s.conn.client, Login: s.conn.client.Login, Limiter: s.limiter,
 		Abort: s.stop.hard, Workers: s.settings.number("workers"), Grace: s.settings.duration("grace"),
 		PID: os.Getpid(), Observe: s.meter.observe, KeepGoing: s.allowPartial,
 	}
 	cfg.Host, _ = os.Hostname() //nolint:errcheck // for messages only
-	if s.job.Export != nil {
+	switch {
+	case s.checking != nil:
+		s.work, cfg.ReadOnly = s.checking, true
+	case s.about.UndoOf != "":
+		s.work = jobs.NewUndoWork(runner.AnswersOf(s.st.store, s.about.UndoOf), set, s.job.Update.Verify)
+		cfg.MaxErrors = s.job.MaxErrors
+	case s.job.Export != nil:
 		if err := s.st.recall(ctx, s.about.Memory, &set); err != nil {
 			return runner.Summary{}, err
 		}
 		cfg.Memory = s.about.Memory.ID
 		s.work = jobs.NewExportWork(s.job, set)
-	} else {
+	default:
 		s.work = jobs.NewUpdateWork(s.job, set)
 		cfg.MaxErrors = s.job.MaxErrors
 	}
@@ -548,6 +588,9 @@ func (s *session) conclude(sum runner.Summary, err error) error {
 	if s.job.Export != nil {
 		state, cause = s.publish(ctx, &sum)
 	}
+	if s.checking != nil && unstopped(state) {
+		state = settledState(s.rec, sum.Counts)
+	}
 	if s.job.Update != nil {
 		if rerr := errors.Join(s.writeResults(ctx), s.writeAnswers(ctx)); rerr != nil && cause == nil {
 			state, cause = checkpoint.RunLocalIO, rerr
@@ -560,6 +603,10 @@ func (s *session) conclude(sum runner.Summary, err error) error {
 	}
 	code, hint := codeOf(state), ""
 	text := ""
+	waiting := state == checkpoint.RunPlanned && sum.Stage == jobs.StageWait
+	if waiting {
+		state, code, text = checkpoint.RunStopped, exitCanary, "the first writes are as wanted; the rest waits for a decision"
+	}
 	if cause != nil {
 		text = cause.Error()
 		if c, h := classify(cause, s.stop); c != exitInternal && (state == checkpoint.RunStopped && c == exitUsage) {
@@ -580,7 +627,10 @@ func (s *session) conclude(sum runner.Summary, err error) error {
 	}
 	s.rec = rec
 	s.result.State, s.result.Code = string(state), code
-	if unfinished(state) {
+	switch {
+	case waiting:
+		s.result.State, s.result.Next = stateWaiting, s.nextCommand("apply", rec.ID)
+	case unfinished(state):
 		s.result.Next = s.resumeCommand()
 	}
 	if err := s.report(ctx, sum); err != nil {

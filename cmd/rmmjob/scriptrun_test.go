@@ -32,9 +32,11 @@ var runCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"capture":  scriptCapture,
 	"cases":    scriptCases,
 	"cells":    scriptCells,
+	"command":  scriptCommand,
 	"device":   scriptDevice,
 	"faults":   scriptFaults,
 	"fleet":    scriptFleet,
+	"jobfile":  scriptJobFile,
 	"leak":     scriptLeak,
 	"manifest": scriptManifest,
 	"next":     scriptNext,
@@ -352,17 +354,53 @@ func scriptNext(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("no next command in %s", ts.ReadFile("stderr"))
 }
 
+// scriptCommand runs the command that follows a text in a file, with more words
+// behind it, and checks its exit code:
+//
+//	command FILE TEXT CODE [ARG...]
+func scriptCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: command FILE TEXT CODE [ARG...]")
+	}
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		if _, command, ok := strings.Cut(strings.TrimSuffix(line, "\n"), args[1]); ok {
+			scriptExitCode(ts, false, []string{args[2], "sh", "-c", command + " " + strings.Join(args[3:], " ")})
+			return
+		}
+	}
+	ts.Fatalf("no command after %q in %s", args[1], ts.ReadFile(args[0]))
+}
+
+// scriptJobFile writes job.yaml and devices.csv: a quick job on the first two
+// devices of the account:
+//
+//	jobfile
+func scriptJobFile(ts *testscript.TestScript, neg bool, args []string) {
+	needArgs(ts, neg, args, 0, "jobfile")
+	a := accountOf(ts)
+	ts.Check(os.WriteFile(ts.MkAbs("devices.csv"), []byte("uid\n"+strings.Join(a.DeviceUIDs()[:2], "\n")+"\n"), 0o600))
+	ts.Check(os.WriteFile(ts.MkAbs("job.yaml"), []byte("version: 1\nupdate: {operation: device-job-create, rows: devices.csv, match: {uid: '{uid}'}, "+
+		"set: {jobName: Clean, componentUid: "+a.ComponentUID(0)+"}}\n"), 0o600))
+}
+
 func needArgs(ts *testscript.TestScript, neg bool, args []string, n int, usage string) {
 	if neg || len(args) != n {
 		ts.Fatalf("usage: %s", usage)
 	}
 }
 
-// scriptRunID puts the run that the last JSON result is about into $RUN:
+// scriptRunID puts the run that the last JSON result is about, or the first that it
+// lists, into $RUN:
 //
 //	runid
 func scriptRunID(ts *testscript.TestScript, _ bool, _ []string) {
-	var res struct{ Run string }
+	var res struct {
+		Run  string
+		Runs []struct{ Run string }
+	}
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &res))
+	if res.Run == "" && len(res.Runs) > 0 {
+		res.Run = res.Runs[0].Run
+	}
 	ts.Setenv("RUN", res.Run)
 }

@@ -35,10 +35,29 @@ func verbs() []verb {
 			"rmmjob run asset-tags.yaml --sim",
 			"rmmjob run asset-tags.yaml --new --json",
 		}, runVerb},
+		{"apply", "RUN", "carry out the plan of a run, and nothing else", []string{
+			"rmmjob apply 20260911-0200",
+			"rmmjob apply 20260911-0200 --canary 5",
+			"rmmjob apply 20260911-0200 --accept-drift --yes",
+		}, applyVerb},
 		{"resume", "[RUN]", "continue an unfinished run, or one that is paused", []string{
 			"rmmjob resume",
 			"rmmjob resume 20260911-0200",
 		}, resumeVerb},
+		{"retry", "RUN", "do what has failed in a run once more", []string{
+			"rmmjob retry 20260911-0200",
+			"rmmjob retry 20260911-0200 --class transient",
+			"rmmjob retry 20260911-0200 --in-doubt --yes",
+		}, retryVerb},
+		{"resolve", "RUN [KEY...]", "settle writes whose fate is unknown", []string{
+			"rmmjob resolve 20260911-0200",
+			"rmmjob resolve 20260911-0200 --check",
+			"rmmjob resolve 20260911-0200 --as done --note 'seen in the portal'",
+		}, resolveVerb},
+		{"undo", "RUN", "take back what a run has changed, where it is still so", []string{
+			"rmmjob undo 20260911-0200",
+			"rmmjob undo 20260911-0200 --yes",
+		}, undoVerb},
 		{"pause", "RUN", "let a working run send nothing until it is resumed", []string{
 			"rmmjob pause 20260911-0200",
 		}, pauseVerb},
@@ -123,6 +142,7 @@ Examples:
   rmmjob run nightly-devices.yaml              run a job, or continue it
   rmmjob run asset-tags.yaml --sim             try it on a simulated account
   rmmjob plan asset-tags.yaml                  show what would change
+  rmmjob apply 20260911-0200                   carry out what a plan has shown
   rmmjob resume                                continue what was interrupted
   rmmjob status --max-age 26h                  was last night's run good?
 

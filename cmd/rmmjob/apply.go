@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"rmmjob/checkpoint"
+	"rmmjob/jobs"
+)
+
+// oldPlan is the age from which a plan is warned about: much may have changed
+// beside what it was compared with.
+const oldPlan = 7 * 24 * time.Hour
+
+// applyVerb carries out the plan of a run, and nothing else.
+func applyVerb(ctx context.Context, a *app, args []string) error {
+	f := a.newFlags()
+	f.setting("workers", "page_size", "grace", "throttle.profile", "throttle.max", "throttle.reserve", "throttle.max_pause")
+	yes := f.Bool("yes", false, "agree to a plan that needs it: deletes, proxy changes, moves, quick jobs, an undo that clears fields")
+	drift := f.Bool("accept-drift", false, "also write what was edited since the plan was made")
+	canary := f.canary()
+	limit := f.maxDuration()
+	rest, err := f.parse(args, 1, 1)
+	if err != nil {
+		return err
+	}
+	rec, err := a.findRun(ctx, rest[0])
+	if err != nil {
+		return err
+	}
+	opt := options{yes: *yes, maxDuration: limit.d, canary: canary.n, showValues: *canary.values}
+	return a.executeStored(ctx, rec, opt, func(ctx context.Context, s *session) error {
+		if unfinished(s.rec.State) && s.rec.Stage != "" && s.about.byPlan() || waits(s.rec) {
+			s.say("continuing run %s, which was %s", s.rec.ID, lastWord(s.rec))
+			return nil
+		}
+		if err := s.appliable(); err != nil {
+			return err
+		}
+		if err := s.agreed(ctx); err != nil {
+			return err
+		}
+		s.tellAge()
+		s.about.Applied, s.about.Canary, s.about.AcceptDrift = true, s.canary, *drift
+		return s.keepSettings(ctx)
+	})
+}
+
+// appliable refuses a run whose plan cannot be carried out.
+func (s *session) appliable() error {
+	switch rec := s.rec; {
+	case rec.Stage == jobs.StagePlan && rec.State == checkpoint.RunPlanned:
+		return nil
+	case rec.Stage == jobs.StagePlan && rec.State == checkpoint.RunGuard:
+		return fail(exitGuard, "a guard stopped the plan of run %s: %s", rec.ID, rec.Error).
+			withHint("if it is right as it is, raise the guard in the job and plan again: %s", s.nextCommand("plan", rec.JobPath))
+	case rec.Kind == kindExport:
+		return usagef("run %s is an export, which has no plan", rec.ID)
+	case unfinished(rec.State):
+		return usagef("run %s has been begun already: it is %s", rec.ID, rec.State).withHint("to go on with it: %s", s.nextCommand("resume", rec.ID))
+	default:
+		return usagef("run %s has no plan that waits: it is %s", rec.ID, rec.State).withHint("what became of it: %s", s.nextCommand("show", rec.ID))
+	}
+}
+
+// agreed refuses a plan that needs a person's agreement and has none.
+func (s *session) agreed(ctx context.Context) error {
+	why := ""
+	switch {
+	case s.yes:
+	case s.about.UndoOf != "":
+		// The job has agreed to what it does, not to its opposite.
+		var err error
+		if why, err = s.needsYesStored(ctx); err != nil {
+			return err
+		}
+	case s.needsYes():
+		why = s.job.Update.Confirmation()
+	}
+	if why == "" {
+		return nil
+	}
+	return usagef("the plan of run %s needs a confirmation: %s", s.rec.ID, why).
+		withHint("look first: %s", s.nextCommand("show", s.rec.ID)).
+		withHint("then: %s", s.nextCommand("apply", s.rec.ID, "--yes"))
+}
+
+// tellAge tells what a person should know of a plan that was made a while ago.
+func (s *session) tellAge() {
+	if age := s.now().Sub(s.rec.Created); age > oldPlan {
+		s.warn("the plan is %d days old; what was edited since is held back, but what has been added is not in it", int(age.Hours()/24))
+	}
+	if s.about.UndoOf != "" {
+		return
+	}
+	job, err := jobs.Load(s.rec.JobPath)
+	switch {
+	case err != nil:
+		s.warn("the job file %s cannot be read any more; the plan is carried out as it was made", s.rec.JobPath)
+		return
+	case job.Hash != s.rec.JobHash:
+		s.warn("the job file has changed since the plan was made; the plan is carried out as it was made")
+		return
+	}
+	var faults jobs.Errors
+	input, err := jobs.OpenInput(job)
+	switch {
+	case errors.As(err, &faults), err == nil && input != nil && input.Hash != s.rec.InputHash:
+		s.warn("the input has changed since the plan was made; the plan is carried out as it was made")
+	}
+}

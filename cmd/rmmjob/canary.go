@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"rmmjob/checkpoint"
+	"rmmjob/jobs"
+	"rmmjob/runner"
+)
+
+// stateWaiting is shown for a run whose first writes are done and whose rest waits
+// for a decision.
+const stateWaiting = "canary_wait"
+
+// waits tells whether a run is in that state.
+func waits(rec checkpoint.Run) bool {
+	return rec.State == checkpoint.RunStopped && rec.Stage == jobs.StageWait
+}
+
+// canaryFlags are the flags of the verbs that can try out the first writes.
+type canaryFlags struct {
+	n      int
+	values *bool
+}
+
+func (f *flags) canary() *canaryFlags {
+	c := &canaryFlags{}
+	f.Var((*countFlag)(&c.n), "canary", "send only so many writes, read them back, and wait for a decision about the rest")
+	c.values = f.Bool("show-values", false, "show field values, which may be secrets")
+	return c
+}
+
+// countFlag is a number that is not negative.
+type countFlag int
+
+func (c *countFlag) String() string { return strconv.Itoa(int(*c)) }
+func (c *countFlag) Type() string   { return "number" }
+func (c *countFlag) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return fmt.Errorf("%q is not a number from 1 on", text)
+	}
+	*c = countFlag(n)
+	return nil
+}
+
+// drainAll sends what the run needs. Where the first writes were tried out it asks
+// at a terminal whether the rest is to follow.
+func (s *session) drainAll(ctx context.Context) (runner.Summary, error) {
+	sum, err := s.drain(ctx)
+	for err == nil && sum.State == checkpoint.RunPlanned && sum.Stage == jobs.StageWait && s.canAsk {
+		if !s.goesOn(ctx, sum) {
+			break
+		}
+		s.meter = newMeter(s.app)
+		sum, err = s.drain(ctx)
+	}
+	return sum, err
+}
+
+// goesOn shows what was tried out and asks. Anything but a yes is a no.
+func (s *session) goesOn(ctx context.Context, sum runner.Summary) bool {
+	if err := s.printTrials(ctx, s.stderr); err != nil {
+		return false
+	}
+	fmt.Fprintf(s.stderr, "%s\nsend the rest? [y/N] ", strings.Join(sum.Notes, "\n"))
+	answer := make(chan string, 1)
+	go func() {
+		line, err := bufio.NewReader(s.stdin).ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			line = ""
+		}
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case line := <-answer:
+		return line == "y" || line == "yes"
+	case <-ctx.Done():
+		fmt.Fprintln(s.stderr)
+		return false
+	}
+}
+
+// printTrials shows old, new and read-back value of each field that was tried out.
+func (s *session) printTrials(ctx context.Context, w io.Writer) error {
+	trials, err := jobs.Trials(ctx, runner.AnswersOf(s.st.store, s.rec.ID))
+	if err != nil || len(trials) == 0 {
+		return err
+	}
+	t := newTable("line", s.job.Update.Thing(), "site", "field", "old", "new", "live", "")
+	view := &planView{Values: s.showValues}
+	for _, trial := range trials {
+		shown := func(value string) string { return view.value(jobs.Change{Open: trial.Open}, value) }
+		old, to, live := shown(trial.Old), shown(trial.New), shown(trial.Live)
+		switch {
+		case trial.OldUnknown:
+			old = "(unknown)"
+		case trial.Old == "":
+			old = "(empty)"
+		}
+		if trial.New == "" {
+			to = "(cleared)"
+		}
+		verdict := "as sent"
+		switch {
+		case !trial.Seen:
+			live, verdict = "(not told)", "cannot be read back"
+		case trial.Live == "":
+			live = "(empty)"
+		}
+		if trial.Seen && !trial.OK {
+			verdict = "NOT AS SENT"
+		}
+		t.add(fmt.Sprint(trial.Line), trial.Name, trial.Site, trial.Field, old, to, live, verdict)
+	}
+	t.write(w)
+	fmt.Fprintln(w)
+	return nil
+}
+
+// trialInfo is one field that was tried out, for machines. Values are there only
+// when they were asked for.
+type trialInfo struct {
+	Line  int     `json:"line"`
+	Name  string  `json:"name"`
+	Field string  `json:"field"`
+	Seen  bool    `json:"read_back"`
+	OK    bool    `json:"as_sent"`
+	Old   *string `json:"old"`
+	New   *string `json:"new"`
+	Live  *string `json:"live"`
+}
+
+// setTrials puts what was tried out into the JSON result.
+func (s *session) setTrials(ctx context.Context) error {
+	trials, err := jobs.Trials(ctx, runner.AnswersOf(s.st.store, s.rec.ID))
+	if err != nil {
+		return err
+	}
+	list := make([]trialInfo, len(trials))
+	for i, t := range trials {
+		list[i] = trialInfo{Line: t.Line, Name: t.Name, Field: t.Field, Seen: t.Seen, OK: t.OK}
+		if s.showValues {
+			list[i].Old, list[i].New, list[i].Live = &t.Old, &t.New, &t.Live
+		}
+	}
+	s.result.set("canary", list)
+	return nil
+}
+
+// refuseWaiting refuses to run a job whose last run waits for a decision.
+func (s *session) refuseWaiting(last checkpoint.Run) error {
+	s.result.Run, s.result.State = last.ID, stateWaiting
+	return fail(exitCanary, "run %s of this job has tried out its first writes, and the rest waits for a decision", last.ID).
+		withHint("send the rest: %s", s.nextCommand("apply", last.ID)).
+		withHint("take the first ones back: %s", s.nextCommand("undo", last.ID)).
+		withHint("begin anew: %s", s.nextCommand("run", "--new", s.job.Path))
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"rmmjob/checkpoint"
+	"rmmjob/internal/rmm"
+	"rmmjob/jobs"
+	"rmmjob/runner"
+)
+
+// retryVerb does what has failed in a run once more, in the same run.
+func retryVerb(ctx context.Context, a *app, args []string) error {
+	f := a.newFlags()
+	f.setting("workers", "page_size", "grace", "throttle.profile", "throttle.max", "throttle.reserve", "throttle.max_pause")
+	failed := f.Bool("failed", false, "what has failed; so without any of these flags")
+	classes := f.StringSlice("class", nil, "of what has failed only this: transient, data, or an error class such as service")
+	inDoubt := f.Bool("in-doubt", false, "also what is in doubt, which may then happen twice")
+	yes := f.Bool("yes", false, "agree to send writes in doubt again that must not happen twice")
+	limit := f.maxDuration()
+	rest, err := f.parse(args, 1, 1)
+	if err != nil {
+		return err
+	}
+	what := checkpoint.Again{Failed: *failed || len(*classes) > 0 || !*inDoubt, InDoubt: *inDoubt, Except: []string{jobs.ClassDrifted}}
+	if len(*classes) > 0 {
+		if what.Classes, err = errorClasses(*classes); err != nil {
+			return err
+		}
+		what.Except = nil
+	}
+	rec, err := a.findRun(ctx, rest[0])
+	if err != nil {
+		return err
+	}
+	return a.executeStored(ctx, rec, options{yes: *yes, maxDuration: limit.d}, func(ctx context.Context, s *session) error {
+		if err := s.retryable(ctx, what); err != nil {
+			return err
+		}
+		return s.again(ctx, what)
+	})
+}
+
+// errorClasses are the classes that words of the command line stand for.
+func errorClasses(words []string) ([]string, error) {
+	var classes []string
+	known := append(runner.ErrorClasses(), jobs.ClassDrifted, jobs.ClassNotApplied)
+	for _, word := range words {
+		switch {
+		case word == "transient":
+			classes = append(classes, runner.TransientClasses()...)
+		case word == "data":
+			classes = append(classes, runner.DataClasses()...)
+		case slices.Contains(known, word):
+			classes = append(classes, word)
+		default:
+			return nil, usagef("there is no error class %q", word).withHint("known: transient, data, %s", strings.Join(known, ", "))
+		}
+	}
+	return classes, nil
+}
+
+// retryable refuses a run in which nothing can be tried again.
+func (s *session) retryable(ctx context.Context, what checkpoint.Again) error {
+	rec := s.rec
+	switch {
+	case rec.State == checkpoint.RunSuperseded:
+		return usagef("run %s was superseded by a newer one", rec.ID).withHint("run the job: %s", s.nextCommand("run", rec.JobPath))
+	case rec.Stage == jobs.StagePlan:
+		return usagef("run %s has sent nothing yet: it is a plan", rec.ID).withHint("carry it out: %s", s.nextCommand("apply", rec.ID))
+	case waits(rec):
+		return s.refuseWaiting(rec)
+	}
+	if !what.InDoubt || s.yes {
+		return nil
+	}
+	n, err := s.unsafeInDoubt(ctx, rec)
+	if err != nil || n == 0 {
+		return err
+	}
+	return usagef("%d of the writes in doubt may have been carried out and would happen twice", n).
+		withHint("look for them first: %s", s.nextCommand("resolve", rec.ID, "--check")).
+		withHint("or add --yes")
+}
+
+// unsafeInDoubt counts the writes in doubt that must not happen twice.
+func (s *session) unsafeInDoubt(ctx context.Context, rec checkpoint.Run) (int, error) {
+	items, err := s.st.store.Failures(ctx, rec.ID, 0)
+	n := 0
+	for _, it := range items {
+		if it.State == checkpoint.StateInDoubt && unsafe(it) {
+			n++
+		}
+	}
+	return n, err
+}
+
+// unsafe tells whether a write must not happen twice.
+func unsafe(it checkpoint.Item) bool {
+	var req rmm.Request
+	if json.Unmarshal(it.Payload, &req) != nil {
+		return true
+	}
+	op, err := req.Operation()
+	return err != nil || op.Class == rmm.ClassUnsafe
+}
+
+// again makes items pending again and takes the run back to the stage that sends
+// them.
+func (s *session) again(ctx context.Context, what checkpoint.Again) error {
+	if _, err := s.st.store.Recover(ctx, s.rec.ID, s.now()); err != nil {
+		return err
+	}
+	n, err := s.st.store.Retry(ctx, s.rec.ID, what)
+	if err != nil {
+		return err
+	}
+	if n == 0 && !unfinished(s.rec.State) {
+		return usagef("nothing of run %s can be tried again", s.rec.ID).withHint("what became of it: %s", s.nextCommand("show", s.rec.ID))
+	}
+	// What is sent again is also read back again.
+	back := map[string]string{jobs.StageVerify: jobs.StageApply, jobs.StageTried: jobs.StageCanary}[s.rec.Stage]
+	if back != "" {
+		if err := s.st.store.Advance(ctx, s.rec.ID, s.now(), s.rec.Stage, back, checkpoint.Change{}); err != nil {
+			return err
+		}
+	}
+	text := count(int64(n), "item") + " tried again by " + s.whoAmI()
+	s.say("run %s: %s", s.rec.ID, text)
+	return s.st.store.AddEvent(ctx, s.rec.ID, s.now(), "retry", text)
+}

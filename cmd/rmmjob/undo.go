@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"rmmjob/checkpoint"
+	"rmmjob/jobs"
+	"rmmjob/runner"
+)
+
+// The kinds of runs.
+const (
+	kindExport = "export"
+	kindUpdate = "update"
+	kindUndo   = "undo"
+)
+
+// undoVerb plans to take back what a run has changed, and does so with --yes.
+func undoVerb(ctx context.Context, a *app, args []string) error {
+	f := a.newFlags()
+	f.setting("workers", "page_size", "grace", "throttle.profile", "throttle.max", "throttle.reserve", "throttle.max_pause")
+	yes := f.Bool("yes", false, "carry the plan out at once")
+	values := f.Bool("show-values", false, "show field values, which may be secrets")
+	limit := f.maxDuration()
+	rest, err := f.parse(args, 1, 1)
+	if err != nil {
+		return err
+	}
+	source, err := a.findRun(ctx, rest[0])
+	if err != nil {
+		return err
+	}
+	return a.undo(ctx, source, options{yes: *yes, planOnly: !*yes, showValues: *values, maxDuration: limit.d})
+}
+
+// undo makes the run that takes back another, or goes on with it. It is a run of its
+// own, known by the run that it takes back, so that it is never taken for a run of
+// the job.
+func (a *app) undo(ctx context.Context, source checkpoint.Run, opt options) (err error) {
+	s := &session{app: a, options: opt, began: a.now()}
+	from, err := settingsOfRun(source)
+	if err != nil {
+		return err
+	}
+	if s.job, err = storedJob(source, from); err != nil {
+		return err
+	}
+	if source.Kind == kindExport {
+		return usagef("run %s is an export, which has changed nothing", source.ID)
+	}
+	s.job.Name, s.job.Results = "undo of "+source.JobName, ""
+	s.about = runSettings{Source: s.job.Source, UndoOf: source.ID}
+	s.result.Job, s.id = s.job.Name, newRunID(s.began, "undo-"+source.JobName)
+	if err := s.settings.setJob(s.job.Path, jobSettings(s.job)); err != nil {
+		return err
+	}
+	if err := s.connect(ctx); err != nil {
+		return err
+	}
+	defer func() { _ = s.st.Close() }()
+	s.rec = source
+	if err := s.sameAccount(); err != nil {
+		return err
+	}
+	s.key = "undo " + source.ID + "\n" + s.conn.id
+	unlock, err := s.lockAll(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := s.chooseUndo(ctx, source); err != nil {
+		return err
+	}
+	return s.finish(ctx)
+}
+
+// chooseUndo goes on with an unfinished undo of the run, or begins one.
+func (s *session) chooseUndo(ctx context.Context, source checkpoint.Run) error {
+	rows, err := s.st.store.RowCounts(ctx, source.ID)
+	if err != nil {
+		return err
+	}
+	if len(rows) == 0 || source.Stage == jobs.StagePlan {
+		return usagef("run %s has changed nothing", source.ID).withHint("what became of it: %s", s.nextCommand("show", source.ID))
+	}
+	if unfinished(source.State) {
+		s.warn("run %s is not finished: what it has done so far is taken back, and a resume would go on with the rest", source.ID)
+	}
+	last, ok, err := s.lastRun(ctx)
+	if err != nil {
+		return err
+	}
+	if ok && unfinished(last.State) && !s.planOnly {
+		s.say("continuing run %s, which was %s", last.ID, lastWord(last))
+		s.rec = last
+		s.about, err = settingsOfRun(last)
+		return err
+	}
+	settings, err := json.Marshal(s.about)
+	if err != nil {
+		return fmt.Errorf("encode the settings of the run: %w", err)
+	}
+	s.rec = checkpoint.Run{
+		ID: s.id, JobKey: s.key, JobName: s.job.Name, JobPath: source.JobPath, Kind: kindUndo,
+		Account: s.conn.name, Settings: settings, Created: s.began,
+	}
+	return s.st.store.CreateRun(ctx, s.rec)
+}
+
+// setUndo tells of an undo what became of the rows that its run had changed.
+func (s *session) setUndo(ctx context.Context) error {
+	if s.about.UndoOf == "" {
+		return nil
+	}
+	count := map[string]int{"reversed": 0, "unchanged": 0, "kept": 0, "not_reversible": 0, "not_done": 0}
+	for row, err := range s.st.store.Rows(ctx, s.rec.ID) {
+		if err != nil {
+			return err
+		}
+		switch class := jobs.RowClass(row.Class); {
+		case class == jobs.ClassHeading:
+		case class.Held(), class == jobs.ClassUnchanged:
+			count[row.Class]++
+		case row.ItemState == checkpoint.StateDone:
+			count["reversed"]++
+		case row.ItemState == checkpoint.StateUnchanged:
+			count["unchanged"]++
+		default:
+			count["not_done"]++
+		}
+	}
+	s.result.set("undo_of", s.about.UndoOf)
+	s.result.set("undo", count)
+	return nil
+}
+
+// needsYesStored tells why the plan of an undo that was just made needs an
+// agreement; "" where it needs none.
+func (s *session) needsYesStored(ctx context.Context) (string, error) {
+	return jobs.NeedsYes(ctx, runner.AnswersOf(s.st.store, s.rec.ID), jobs.FreeClears)
+}

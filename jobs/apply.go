@@ -1,0 +1,220 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"rmmjob/internal/rmm"
+)
+
+// applier settles the stages that follow a plan. It needs nothing but what the
+// run has stored, so a plan is carried out as it was shown, whatever became of
+// the job file and the input meanwhile.
+type applier struct {
+	set    Settings
+	verify bool // read back after the writes
+}
+
+// begin chooses the stage with which a new plan goes on.
+func (p applier) begin(step Step) Step {
+	switch {
+	case p.set.PlanOnly || step.Guard != nil:
+		step.Stage, step.Hold = StagePlan, true
+		step.Items = held(step.Items)
+	case p.set.Canary > 0:
+		step.Stage, step.Release = StageCanary, p.set.Canary
+		step.Items = held(step.Items)
+	default:
+		step.Stage = StageApply
+	}
+	return step
+}
+
+// held are items that wait to be released.
+func held(items iter.Seq[Item]) iter.Seq[Item] {
+	return func(yield func(Item) bool) {
+		for it := range items {
+			it.Held = it.Birth == Pending
+			if !yield(it) {
+				return
+			}
+		}
+	}
+}
+
+func (p applier) settle(ctx context.Context, stage string, a Answers) (Step, error) {
+	switch stage {
+	case StagePlan:
+		return p.look(ctx, a, checkPrefix, StageCheck, waiting, "")
+	case StageCheck:
+		step, again, err := p.check(ctx, stage, a)
+		if err != nil || again {
+			return step, err
+		}
+		step.Stage, step.Release = StageApply, -1
+		if p.set.Canary > 0 {
+			step.Stage, step.Release = StageCanary, p.set.Canary
+		}
+		return step, nil
+	case StageCanary:
+		return p.canary(ctx, a)
+	case StageTried:
+		return p.tried(ctx, a)
+	case StageWait:
+		return p.look(ctx, a, checkPrefix, StageRecheck, waiting, "")
+	case StageRecheck:
+		step, again, err := p.check(ctx, stage, a)
+		if err != nil || again {
+			return step, err
+		}
+		step.Stage, step.Release = StageApply, -1
+		return step, nil
+	case StageApply:
+		step, settled, err := p.doubts(ctx, stage, a)
+		if err != nil || !settled || !p.verify {
+			return step, err
+		}
+		next, err := p.look(ctx, a, verifyPrefix, StageVerify, carried, "")
+		next.Note = step.Note
+		return next, err
+	case StageVerify:
+		return p.readBack(ctx, a)
+	}
+	return Step{}, fmt.Errorf("an update has no stage %q", stage)
+}
+
+// waiting chooses the writes that have not been sent.
+func waiting(ans Answer) bool { return ans.Settled.IsZero() }
+
+// carried chooses the writes that were acknowledged.
+func carried(ans Answer) bool { return ans.OK }
+
+// look begins a stage that reads the targets of the chosen writes once more.
+func (p applier) look(ctx context.Context, a Answers, prefix, stage string, choose func(Answer) bool, note string) (Step, error) {
+	writes, err := loadWrites(ctx, a, choose)
+	if err != nil {
+		return Step{}, err
+	}
+	last, err := lastRound(ctx, a, prefix)
+	if err != nil {
+		return Step{}, err
+	}
+	return Step{Stage: stage, Note: note, Items: newLook(prefix, last.number+1, slices.Values(writes)).items(p.set.pageSize())}, nil
+}
+
+// seen loads the chosen writes with what the newest look has shown of their
+// targets; again tells that its lists are to be walked once more.
+func (p applier) seen(ctx context.Context, a Answers, prefix, stage string, choose func(Answer) bool) (writes []*write, step Step, again bool, err error) {
+	if writes, err = loadWrites(ctx, a, choose); err != nil {
+		return nil, Step{}, false, err
+	}
+	last, err := lastRound(ctx, a, prefix)
+	if err != nil || last.number == 0 {
+		return writes, Step{}, false, err
+	}
+	l := newLook(prefix, last.number, slices.Values(writes))
+	if step, again, err = l.settle(ctx, stage, a, p.set.pageSize()); err != nil || again {
+		return nil, step, again, err
+	}
+	return writes, Step{}, false, l.show(ctx, a, writes)
+}
+
+// check holds back what has been edited since the plan was made, and what is as
+// wanted by now.
+func (p applier) check(ctx context.Context, stage string, a Answers) (Step, bool, error) {
+	writes, step, again, err := p.seen(ctx, a, checkPrefix, stage, waiting)
+	if err != nil || again {
+		return step, again, err
+	}
+	drifted, blind := 0, 0
+	for _, w := range writes {
+		switch s, field := w.stands(); {
+		case s == unseen:
+			blind++
+		case s == asWritten:
+			step.Decisions = append(step.Decisions, Decision{Key: w.item, Fate: FateUnchanged, Reason: "it is so already"})
+		case s == gone || s == edited && !p.set.AcceptDrift:
+			drifted++
+			step.Decisions = append(step.Decisions, Decision{
+				Key: w.item, Fate: FateFailed, Class: ClassDrifted, Reason: w.whyNot(s, field, "since the plan was made"),
+			})
+		}
+	}
+	switch {
+	case drifted > 0:
+		step.Note = fmt.Sprintf("%d of %d writes are held back: their targets were edited since the plan was made", drifted, len(writes))
+	case blind > 0 && blind == len(writes):
+		step.Note = "whether the targets were edited since the plan was made cannot be read"
+	}
+	return step, false, nil
+}
+
+// readBack ends the run: what was acknowledged and is not there has failed.
+func (p applier) readBack(ctx context.Context, a Answers) (Step, error) {
+	writes, step, again, err := p.seen(ctx, a, verifyPrefix, StageVerify, carried)
+	if err != nil || again {
+		return step, err
+	}
+	step.Done = true
+	blind, missing := 0, 0
+	for _, w := range writes {
+		switch s, field := w.stands(); s {
+		case unseen:
+			blind++
+		case asWritten:
+		default:
+			missing++
+			step.Decisions = append(step.Decisions, Decision{
+				Key: w.item, Fate: FateFailed, Class: ClassNotApplied, Reason: "read back after the write: " + w.notThere(s, field),
+			})
+		}
+	}
+	step.Note = fmt.Sprintf("%d writes were read back: %d are as sent, %d are not", len(writes), len(writes)-missing-blind, missing)
+	if blind > 0 {
+		step.Note += fmt.Sprintf(", %d cannot be read back", blind)
+	}
+	return step, nil
+}
+
+// notThere says what of a write is not there.
+func (w *write) notThere(s standing, field string) string {
+	switch {
+	case s == gone:
+		return "the " + w.op.thing() + " is not listed any more"
+	case w.op.effect == removes && s == asBefore, w.op.effect == resolves:
+		return "it is still there"
+	case w.op.effect == creates && s == asBefore:
+		return "it is not there"
+	case s == asBefore:
+		return "it is as it was before"
+	}
+	return field + " is not what was sent"
+}
+
+// NeedsYes says why a stored plan needs a person's agreement before it is sent:
+// what its operations do, or that it clears more fields than may be cleared
+// without one. It is "" where it needs none.
+func NeedsYes(ctx context.Context, a Answers, maxClears int) (string, error) {
+	clears, why := 0, ""
+	writes, err := loadWrites(ctx, a, waiting)
+	for _, w := range writes {
+		switch {
+		case why != "":
+		case w.listed:
+			why = w.op.confirm
+		case classOf(w.req) != rmm.ClassRead:
+			why = "it sends " + w.req.Op
+		}
+		for _, c := range w.changes {
+			if c.Clear {
+				clears++
+			}
+		}
+	}
+	if why == "" && clears > maxClears {
+		why = fmt.Sprintf("it clears %d fields", clears)
+	}
+	return why, err
+}

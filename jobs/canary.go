@@ -1,0 +1,138 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// triedOut chooses the writes of the plan that were sent: not those that were held
+// back before.
+func triedOut(ans Answer) bool {
+	return !ans.Settled.IsZero() && (ans.OK || ans.Doubt || ans.Class != "" && ans.Class != ClassDrifted)
+}
+
+// canary reads the targets of the first writes back, once none of them is open.
+// One that failed stops the run.
+func (p applier) canary(ctx context.Context, a Answers) (Step, error) {
+	step, settled, err := p.doubts(ctx, StageCanary, a)
+	if err != nil || !settled {
+		return step, err
+	}
+	writes, err := loadWrites(ctx, a, triedOut)
+	if err != nil {
+		return Step{}, err
+	}
+	bad, why := 0, ""
+	for _, w := range writes {
+		if !w.answer.OK {
+			bad, why = bad+1, w.answer.Reason
+		}
+	}
+	if bad > 0 {
+		return Step{}, &GuardError{Guard: "canary", Message: fmt.Sprintf(
+			"%d of the first %d writes failed, and nothing else was sent; the last one: %s", bad, len(writes), why)}
+	}
+	return p.look(ctx, a, canaryPrefix, StageTried, carried, step.Note)
+}
+
+// tried stops the run where the first writes are not there, and else waits for
+// somebody to say that the rest is to follow.
+func (p applier) tried(ctx context.Context, a Answers) (Step, error) {
+	writes, step, again, err := p.seen(ctx, a, canaryPrefix, StageTried, carried)
+	if err != nil || again {
+		return step, err
+	}
+	for _, w := range writes {
+		s, field := w.stands()
+		if s == asWritten || s == unseen {
+			continue
+		}
+		reason := "read back after the write: " + w.notThere(s, field)
+		step.Decisions = append(step.Decisions, Decision{Key: w.item, Fate: FateFailed, Class: ClassNotApplied, Reason: reason})
+		step.Guard = &GuardError{Guard: "canary", Message: fmt.Sprintf(
+			"%d of the first %d writes were acknowledged and are not there, and nothing else was sent; the last one, %s %s, %s",
+			len(step.Decisions), len(writes), w.op.thing(), w.row.name(), reason)}
+	}
+	if step.Guard != nil {
+		step.Stage = StageTried
+		return step, nil //nolint:nilerr // the guard goes with the step
+	}
+	rest, err := loadWrites(ctx, a, waiting)
+	if err != nil {
+		return Step{}, err
+	}
+	if len(rest) == 0 {
+		return Step{Stage: StageApply}, nil
+	}
+	return Step{Stage: StageWait, Hold: true, Note: fmt.Sprintf("%d writes were tried out, %d are left", len(writes), len(rest))}, nil
+}
+
+// name is how people know the target of a row.
+func (d RowDetail) name() string {
+	switch {
+	case d.Hostname != "" && d.Site != "" && d.Hostname != d.Site:
+		return d.Hostname + " in " + d.Site
+	case d.Hostname != "":
+		return d.Hostname
+	}
+	return d.UID
+}
+
+// Trial is one field of a write that was tried out.
+type Trial struct {
+	Line           int    // of the input
+	Name, Site     string // of the target
+	Field          string
+	Old, New, Live string // values, which may be secrets
+	Seen           bool   // Live was read back; else nobody can tell
+	OK             bool   // Live is what was sent
+	OldUnknown     bool
+	Open           bool // no secret: may be shown to anybody
+}
+
+// Trials are the fields that the first writes of a plan have changed, with what
+// was read back of them.
+func Trials(ctx context.Context, a Answers) ([]Trial, error) {
+	writes, err := loadWrites(ctx, a, func(ans Answer) bool { return ans.OK || ans.Class == ClassNotApplied })
+	if err != nil {
+		return nil, err
+	}
+	last, err := lastRound(ctx, a, canaryPrefix)
+	if err != nil || last.number == 0 {
+		return nil, err
+	}
+	if err := newLook(canaryPrefix, last.number, slices.Values(writes)).show(ctx, a, writes); err != nil {
+		return nil, err
+	}
+	var trials []Trial
+	for _, w := range writes {
+		s, _ := w.stands()
+		for i, c := range w.changes {
+			if !c.real() && w.op.effect == sets {
+				continue
+			}
+			t := Trial{
+				Line: w.row.Line, Name: w.row.Hostname, Site: w.row.Site, Field: c.Field, Old: c.Old, New: c.New,
+				OldUnknown: c.Unknown, Open: c.Open, Seen: s != unseen, OK: s == asWritten,
+			}
+			switch {
+			case c.Delete && w.live.seen:
+				t.New, t.Live, t.Open = "(deleted)", "(deleted)", true
+				if w.live.there {
+					t.Live = "(there)"
+				}
+			case w.op.effect == resolves:
+				t.Live, t.Open = fmt.Sprint(!w.live.there), true
+			case i < len(w.live.old):
+				now := w.live.old[i]
+				t.Live, t.Seen, t.OK = now.text, now.known, now.known && now.text == c.wanted()
+				if c.NewUID != "" && t.OK {
+					t.Live = c.New
+				}
+			}
+			trials = append(trials, t)
+		}
+	}
+	return trials, nil
+}

@@ -1,0 +1,212 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"rmmjob/internal/rmm"
+)
+
+// A look reads the present state of the targets of some writes: each list once,
+// whatever the number of writes, and the settings of a site for its proxy. Looks
+// are items of the run like any other, and come in rounds, so that an old answer
+// never decides about something that happened after it.
+const (
+	lookupPrefix = "lookup/" // for writes whose answers were lost
+	checkPrefix  = "check/"  // before a plan is applied
+	canaryPrefix = "canary/" // after the first writes of a plan
+	verifyPrefix = "verify/" // after all of them
+	undoPrefix   = "undo/"   // before an undo is planned
+)
+
+// look is one round of reads.
+type look struct {
+	prefix   string
+	lists    []list
+	settings []Item
+}
+
+// roundPrefix begins the keys of a round, which counts from 1.
+func roundPrefix(prefix string, n int) string { return fmt.Sprintf("%s%02d/", prefix, n) }
+
+// round is the newest round of looks of one kind.
+type round struct {
+	number int       // 0 when there is none
+	began  time.Time // its first answer came then
+}
+
+// lastRound finds the newest round.
+func lastRound(ctx context.Context, a Answers, prefix string) (round, error) {
+	var r round
+	for ans, err := range a.Answers(ctx, prefix) {
+		if err != nil {
+			return r, err
+		}
+		n := 0
+		if _, err := fmt.Sscanf(strings.TrimPrefix(ans.Key, prefix), "%d/", &n); err != nil || n < r.number {
+			continue
+		}
+		if n > r.number || ans.Settled.Before(r.began) {
+			r = round{number: n, began: ans.Settled}
+		}
+	}
+	return r, nil
+}
+
+// newLook is the round of reads that shows the targets of writes.
+func newLook(prefix string, n int, writes iter.Seq[*write]) look {
+	l := look{prefix: roundPrefix(prefix, n)}
+	seen := map[string]bool{}
+	for w := range writes {
+		switch {
+		case !w.shown():
+		case w.op.proxy:
+			it := settingsOf(l.prefix+"settings/", w.req.Path["siteUid"])
+			if !seen[it.Key] {
+				seen[it.Key] = true
+				l.settings = append(l.settings, it)
+			}
+		default:
+			of := w.list(l.prefix)
+			if !seen[of.id] {
+				seen[of.id] = true
+				l.lists = append(l.lists, of)
+			}
+		}
+	}
+	return l
+}
+
+// empty tells that there is nothing to read.
+func (l look) empty() bool { return len(l.lists)+len(l.settings) == 0 }
+
+// items are the first requests of the look.
+func (l look) items(pageSize int) iter.Seq[Item] {
+	all := slices.Clone(l.settings)
+	for _, of := range l.lists {
+		all = append(all, of.first(1, pageSize))
+	}
+	return slices.Values(all)
+}
+
+// settle judges the lists of the look; again tells that some are to be walked
+// once more.
+func (l look) settle(ctx context.Context, stage string, a Answers, pageSize int) (step Step, again bool, err error) {
+	return settleReads(ctx, stage, a, l.lists, pageSize)
+}
+
+// show fills in the views of writes from what the look has read.
+func (l look) show(ctx context.Context, a Answers, writes []*write) error {
+	byList, byKey := map[string][]*write{}, map[string][]*write{}
+	settings := map[string][]*write{}
+	for _, w := range writes {
+		w.live = view{}
+		switch {
+		case !w.shown():
+		case w.op.proxy:
+			settings[w.req.Path["siteUid"]] = append(settings[w.req.Path["siteUid"]], w)
+		default:
+			id := w.list(l.prefix).id
+			byList[id] = append(byList[id], w)
+			key := joinKey([]string{id, w.key()})
+			byKey[key] = append(byKey[key], w)
+		}
+	}
+	for _, of := range l.lists {
+		if of.optional {
+			listed, err := listedSites(ctx, a, of.id+"/")
+			if err != nil {
+				return err
+			}
+			if !listed[of.path["siteUid"]] {
+				continue
+			}
+		}
+		for _, w := range byList[of.id] {
+			w.live.seen = true
+		}
+		for el, err := range elements(ctx, a, of.id+"/") {
+			if err != nil {
+				return err
+			}
+			for _, key := range elementKeys(of.op.Name, el.JSON) {
+				for _, w := range byKey[joinKey([]string{of.id, key})] {
+					w.see(el.JSON)
+				}
+			}
+		}
+	}
+	if len(settings) == 0 {
+		return nil
+	}
+	for ans, err := range a.Answers(ctx, l.prefix+"settings/") {
+		if err != nil {
+			return err
+		}
+		proxy := gjson.GetBytes(ans.Body, "proxySettings")
+		for _, w := range settings[ans.Request.Path["siteUid"]] {
+			if w.live.seen = ans.OK && proxy.Exists(); w.live.seen && proxy.Type == gjson.JSON {
+				w.see(json.RawMessage(proxy.Raw))
+			}
+		}
+	}
+	return nil
+}
+
+// elementKeys are the keys by which writes know an element of a list; see
+// write.key.
+func elementKeys(list string, element json.RawMessage) []string {
+	var keys []string
+	for on, about := range subjects {
+		if about.list != list {
+			continue
+		}
+		keys = append(keys, "id "+keyOf(about.uid, element))
+		if about.name == "name" {
+			keys = append(keys, "name "+operation{on: subject(on)}.keyText("name", keyOf("name", element)))
+		}
+	}
+	return keys
+}
+
+// settleReads judges lists; again tells that some are to be walked once more.
+func settleReads(ctx context.Context, stage string, a Answers, lists []list, pageSize int) (step Step, again bool, err error) {
+	found, err := settleLists(ctx, a, func(yield func(list, error) bool) {
+		for _, l := range lists {
+			if !yield(l, nil) {
+				return
+			}
+		}
+	}, pageSize)
+	if err != nil || len(found.again) == 0 {
+		return Step{}, false, err
+	}
+	return Step{Stage: stage, Items: slices.Values(found.again), Note: found.why}, true, nil
+}
+
+// known finds an operation that an update can send; false for free calls and
+// whatever else is not in the table.
+func known(name string) (operation, bool) {
+	i := slices.IndexFunc(updatable, func(op operation) bool { return op.name == name })
+	if i < 0 {
+		return operation{}, false
+	}
+	return updatable[i], true
+}
+
+// classOf is the class of the operation of a request; unsafe where it is not
+// known.
+func classOf(req rmm.Request) rmm.Class {
+	op, err := req.Operation()
+	if err != nil {
+		return rmm.ClassUnsafe
+	}
+	return op.Class
+}
