@@ -35,8 +35,8 @@ func (d *driver) rowsAt(paths ...string) []string {
 	return list
 }
 
-// asked counts the requests of each operation.
-func (d *driver) asked() map[string]int {
+// tally counts the requests of each operation.
+func (d *driver) tally() map[string]int {
 	n := map[string]int{}
 	for _, r := range d.sent {
 		n[r.Op]++
@@ -119,7 +119,7 @@ func TestScope(t *testing.T) {
 			if !slices.Equal(got, tt.rows) {
 				t.Errorf("rows %q, want %q", got, tt.rows)
 			}
-			if n := d.asked(); fmt.Sprint(n) != fmt.Sprint(tt.asked) {
+			if n := d.tally(); fmt.Sprint(n) != fmt.Sprint(tt.asked) {
 				t.Errorf("requests %v, want %v", n, tt.asked)
 			}
 		})
@@ -216,7 +216,7 @@ func TestCase_D17_DetailsByClass(t *testing.T) {
 			}
 		}
 	}
-	if n := d.asked(); skipped != 4 || n["device-audit"] != 2 || n["printer-audit"] != 1 || n["esxi-audit"] != 1 || n["device-software"] != 2 {
+	if n := d.tally(); skipped != 4 || n["device-audit"] != 2 || n["printer-audit"] != 1 || n["esxi-audit"] != 1 || n["device-software"] != 2 {
 		t.Errorf("%d are skipped, requests %v", skipped, n)
 	}
 	if note := strings.Join(d.notes, "\n"); !strings.Contains(note, "1 of the details are missing") {
@@ -230,7 +230,7 @@ func TestDetailsOfWantedOnly(t *testing.T) {
 	if err := d.run(); err != nil {
 		t.Fatal(err)
 	}
-	if n := d.asked(); n["device-software"] != 1 {
+	if n := d.tally(); n["device-software"] != 1 {
 		t.Errorf("requests %v", n)
 	}
 	if got := d.rowsAt("uid"); !slices.Equal(got, []string{"d0"}) {
@@ -296,7 +296,7 @@ func TestExportSpecFaults(t *testing.T) {
 		{"from: devices, columns: [{lastSeen: excel(Berlin)}]", `2:46: there is no timezone "Berlin" (names look like Europe/Berlin; Local is that of this machine)`},
 		{"from: devices, columns: [{lastSeen: ms(1)}]", `2:46: the format ms takes no argument`},
 		{"from: devices, columns: [{lastSeen: dates(Local)}]", `2:46: there is no format "dates" (did you mean "date"?)`},
-		{"from: devices, columns: sumary", `2:34: there is no preset "sumary" of columns (there are default, summary and all; columns are a list: [hostname, siteName])`},
+		{"from: devices, columns: sumry", `2:34: there is no preset "sumry" of columns (there are default, summary and all; columns are a list: [hostname, siteName])`},
 	} {
 		got := faults(t, "version: 1\nexport: {"+tt.export+", to: o.csv}\n")
 		if got != "j.yaml:"+tt.want {

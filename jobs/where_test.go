@@ -167,7 +167,7 @@ func TestWhereFaults(t *testing.T) {
 		{`lastSeen > ago("30")`, `6:25: where: "30" is no span of time such as 30d, 2w, 12h or 90m`},
 		{`lastSeen > date("06.03.2025")`, `6:26: where: "06.03.2025" is no date such as 2025-03-06 or 2025-03-06T02:00:00Z`},
 		{`lenn(hostname) > 3`, `6:10: where: there is no function "lenn" (did you mean "len"?)`},
-		{`any(software, .nmae == "x")`, `6:25: where: the elements of software have no field "nmae" (did you mean ".name"?)`},
+		{`any(software, .namme == "x")`, `6:25: where: the elements of software have no field "namme" (did you mean ".name"?)`},
 		{`audit.bios.serialNumber == "x"`, `6:10: where: "audit.bios.serialNumber" is a detail that the job does not ask for (add with: [audit])`},
 		{`hostname matches "("`, "6:27: where: error parsing regexp: missing closing ): `(`"},
 		{`hostname matches siteName`, `6:27: where: the pattern of matches must be a text in quotes`},
