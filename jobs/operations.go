@@ -182,6 +182,10 @@ func (op operation) matchFields() []string {
 // can be read.
 func (op operation) ofSites() bool { return op.on == aSiteVariable || op.proxy }
 
+// OfFleet tells whether the targets of the update are a share of all that the
+// account has, so that guard.max_percent means something.
+func (u *UpdateSpec) OfFleet() bool { return operationOf(u.Operation.Name).ofFleet() }
+
 // ofFleet tells whether the targets are a share of all that the account has.
 func (op operation) ofFleet() bool {
 	return (op.on == aDevice || op.on == aSite || op.on == anAlert) && op.effect != creates

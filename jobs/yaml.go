@@ -455,14 +455,24 @@ func (d *decoder) fraction(n *yaml.Node, name string) (float64, bool) {
 // limit makes a reader of a number or a share such as 2%.
 func (d *decoder) limit(p *Limit, name string) func(*yaml.Node) {
 	return func(n *yaml.Node) {
-		s, percent := strings.CutSuffix(n.Value, "%")
-		valid := n.Kind == yaml.ScalarNode && (percent && decimal.MatchString(s) || !percent && n.Style == 0 && digits.MatchString(s))
-		if v, err := strconv.ParseFloat(s, 64); valid && err == nil && (v <= 100 || !percent && v <= math.MaxInt32) {
-			*p = Limit{Set: true, Percent: percent, Value: v}
+		l, err := ParseLimit(n.Value)
+		if n.Kind != yaml.ScalarNode || err != nil || n.Style != 0 && !l.Percent {
+			d.fault(n, "", "%s must be a whole number or a percentage such as '2%%', not %s", name, kind(n))
 			return
 		}
-		d.fault(n, "", "%s must be a whole number or a percentage such as '2%%', not %s", name, kind(n))
+		*p = l
 	}
+}
+
+// ParseLimit reads a limit as it is written in a job file or on the command line: a
+// whole number, or a percentage such as 2% of at most 100.
+func ParseLimit(text string) (Limit, error) {
+	s, percent := strings.CutSuffix(text, "%")
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || percent && (!decimal.MatchString(s) || v > 100) || !percent && (!digits.MatchString(s) || v > math.MaxInt32) {
+		return Limit{}, fmt.Errorf("%q is neither a whole number nor a percentage such as 2%%", clip(text, 40))
+	}
+	return Limit{Set: true, Percent: percent, Value: v}, nil
 }
 
 // maxDuration bounds the durations of a job. A week is longer than any wait makes sense.

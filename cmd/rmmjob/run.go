@@ -28,13 +28,14 @@ func runVerb(ctx context.Context, a *app, args []string) error {
 	yes := f.Bool("yes", false, "agree to an operation that needs it: deletes, proxy changes, moves, quick jobs")
 	partial := f.allowPartial()
 	canary := f.canary()
+	guards := f.guards()
 	limit := f.maxDuration()
 	rest, err := f.parse(args, 1, 1)
 	if err != nil {
 		return err
 	}
 	return a.execute(ctx, rest[0], options{
-		fresh: *fresh, full: *full, yes: *yes, maxDuration: limit.d, allowPartial: *partial, canary: canary.n, showValues: *canary.values,
+		fresh: *fresh, full: *full, yes: *yes, guards: guards, maxDuration: limit.d, allowPartial: *partial, canary: canary.n, showValues: *canary.values,
 	})
 }
 
@@ -98,6 +99,7 @@ func planVerb(ctx context.Context, a *app, args []string) error {
 	detailed := f.Bool("detailed-exitcode", false, "exit 20 when the plan has changes, 0 when it has none")
 	values := f.Bool("show-values", false, "show field values, which may be secrets")
 	paths := f.planPaths()
+	guards := f.guards()
 	rest, err := f.parse(args, 1, 1)
 	if err != nil {
 		return err
@@ -106,7 +108,7 @@ func planVerb(ctx context.Context, a *app, args []string) error {
 	if err != nil {
 		return err
 	}
-	return a.execute(ctx, rest[0], options{planOnly: true, fresh: true, detailed: *detailed, showValues: *values, planFiles: files})
+	return a.execute(ctx, rest[0], options{planOnly: true, fresh: true, detailed: *detailed, showValues: *values, planFiles: files, guards: guards})
 }
 
 // options are what the verbs run, resume and plan differ in.
@@ -118,8 +120,9 @@ type options struct {
 	detailed    bool
 	showValues  bool
 	planFiles   []string // absolute paths that the plan is written to
-	yes         bool     // agrees to what needs a confirmation
-	canary      int      // writes to try out before the rest; 0 for none
+	guards      *guardFlags
+	yes         bool // agrees to what needs a confirmation
+	canary      int  // writes to try out before the rest; 0 for none
 	maxDuration time.Duration
 
 	allowPartial bool // an incomplete export is published under another name
@@ -248,6 +251,9 @@ func (s *session) finish(ctx context.Context) error {
 // columns, input file, output folders, account, state folder.
 func (s *session) prepare(ctx context.Context, path string) (err error) {
 	if s.job, err = jobs.Load(path); err != nil {
+		return err
+	}
+	if err := s.guards.apply(s.job); err != nil {
 		return err
 	}
 	s.result.Job = s.job.Name
