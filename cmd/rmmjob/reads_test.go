@@ -393,6 +393,15 @@ func TestReads(t *testing.T) {
 	if !slices.Equal(names, reads) || len(reads) != 39 {
 		t.Fatalf("the table has\n%s\nthe API\n%s", names, reads)
 	}
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "exports.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range reads {
+		if !strings.Contains(string(page), "`"+name+"`") {
+			t.Errorf("docs/exports.md does not tell how to reach %s", name)
+		}
+	}
 	for _, c := range cases {
 		t.Run(c.from, func(t *testing.T) { c.check(t, b) })
 	}
