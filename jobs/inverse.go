@@ -171,6 +171,8 @@ func (w *write) remake() *inverse {
 	switch {
 	case len(w.before) == 0:
 		return irreversible("what the %s was is not known", thing)
+	case w.live.there && (w.op.proxy || gjson.GetBytes(w.before, "value").Exists()) && w.otherField(nil) == "":
+		return already("it is there again already")
 	case w.live.there:
 		return kept("edited since: there is a %s again", thing)
 	case w.op.proxy && keyOf("username", w.before) != "":

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -172,6 +173,23 @@ func scenarios() []scenario {
 		return b.read("site-settings", map[string]string{"siteUid": b.word("<siteuid0>")}).Get("proxySettings")
 	}
 	return []scenario{
+		{
+			op: "device-udf-set", update: "  match: {uid: '{uid}'}\n  set: {udf7: '{tag}', udf8: '{gone}'}",
+			csv:    "uid,tag,gone\n<device0>,new tag,\nmissing,x,\n",
+			rows:   []string{"2 change", `3 not_found: no device has uid "missing"`},
+			bodies: []string{`{"udf7":"new tag"}`},
+			ok:     func(b *bench) bool { return b.account.UDF(b.uids(1)[0], "udf7") == "new tag" },
+		},
+		{
+			op: "device-warranty-create", update: "  match: {uid: '{uid}'}\n  set: {warrantyDate: '{day}'}",
+			csv:    "uid,day\n<device0>,2031-05-06\n<device1>,soon\n",
+			rows:   []string{"2 change", `3 invalid: warrantyDate: "soon" is not a day as yyyy-mm-dd; another order needs rows.date_format`},
+			bodies: []string{`{"warrantyDate":"2031-05-06"}`},
+			ok: func(b *bench) bool {
+				raw, _ := b.account.Device(b.uids(1)[0])
+				return parsed(raw).Get("warrantyDate").String() == "2031-05-06"
+			},
+		},
 		{
 			op: "device-move", update: "  match: {uid: '{uid}'}\n  set: {siteName: '{to}'}",
 			csv:    "uid,to\n<device0>,Annex\n<device1>,<at1>\n<device2>,Nowhere\nmissing,Annex\n",
@@ -369,59 +387,102 @@ func (s scenario) first() scenario {
 	return s
 }
 
+// faultsOfWrites are what goes wrong with the first request of a write: the columns
+// of the table in docs/updates.md.
+var faultsOfWrites = []struct {
+	name string // heading of the column
+	do   rmmsim.Action
+	// how often each class is sent
+	idempotent, verify, unsafe int
+	doubt                      bool // unsafe stays in doubt
+	carried                    bool // the first request was carried out
+	failed                     bool // all of them fail
+}{
+	{name: "reply dropped", do: rmmsim.Action{Drop: "after"}, idempotent: 2, verify: 1, unsafe: 1, doubt: true, carried: true},
+	{name: "dropped before", do: rmmsim.Action{Drop: "before"}, idempotent: 2, verify: 2, unsafe: 1, doubt: true},
+	{name: "500 and done", do: rmmsim.Action{Status: 500, Apply: true}, idempotent: 2, verify: 1, unsafe: 1, doubt: true, carried: true},
+	{name: "500", do: rmmsim.Action{Status: 500}, idempotent: 2, verify: 2, unsafe: 1, doubt: true},
+	{name: "409", do: rmmsim.Action{Status: 409}, idempotent: 2, verify: 2, unsafe: 2},
+	{name: "429", do: rmmsim.Action{Status: 429}, idempotent: 2, verify: 2, unsafe: 2},
+	{name: "401", do: rmmsim.Action{InvalidateToken: true}, idempotent: 2, verify: 2, unsafe: 2},
+	{name: "403", do: rmmsim.Action{Status: 403}, idempotent: 1, verify: 1, unsafe: 1, failed: true},
+}
+
 // What goes wrong with the first request, and what becomes of each operation: the
 // final state, and how often the write was sent. A write that was carried out is
-// never carried out twice unless that leaves the same.
+// never carried out twice unless that leaves the same. The table in the
+// documentation is what is measured here.
 func TestOperationsUnderFaults(t *testing.T) {
-	faults := []struct {
-		name string
-		do   rmmsim.Action
-		// how often each class is sent, by then, and in which state it ends
-		idempotent, verify, unsafe int
-		doubt                      bool // unsafe stays in doubt
-		carried                    bool
-	}{
-		{"reply dropped after applying", rmmsim.Action{Drop: "after"}, 2, 1, 1, true, true},
-		{"dropped before applying", rmmsim.Action{Drop: "before"}, 2, 2, 1, true, false},
-		{"500 after applying", rmmsim.Action{Status: 500, Apply: true}, 2, 1, 1, true, true},
-		{"500", rmmsim.Action{Status: 500}, 2, 2, 1, true, false},
-		{"409", rmmsim.Action{Status: 409}, 2, 2, 2, false, false},
-		{"429", rmmsim.Action{Status: 429}, 2, 2, 2, false, false},
-		{"401", rmmsim.Action{InvalidateToken: true}, 2, 2, 2, false, false},
-	}
-	for _, s := range scenarios() {
-		for _, f := range faults {
-			t.Run(s.op+"/"+f.name, func(t *testing.T) {
-				bubble(t, func(t *testing.T) {
-					b := stage(t)
-					b.ready(s)
-					b.play(s.first())
-					alert := b.word("<alert0>")
-					before := len(b.requests(s.op))
-					b.faults(rmmsim.Fault{Match: rmmsim.Match{Operation: s.op, Nth: 1}, Do: f.do})
-					sum := b.run()
-					op, _ := rmm.Lookup(s.op)
-					want, state := f.idempotent, checkpoint.RunOK
-					switch op.Class {
-					case rmm.ClassVerify:
-						want = f.verify
-					case rmm.ClassUnsafe:
-						if want = f.unsafe; f.doubt {
-							state = checkpoint.RunInDoubt
+	var mu sync.Mutex
+	cells := map[string]string{}
+	t.Run("group", func(t *testing.T) {
+		for _, s := range scenarios() {
+			for _, f := range faultsOfWrites {
+				t.Run(s.op+"/"+f.name, func(t *testing.T) {
+					bubble(t, func(t *testing.T) {
+						b := stage(t)
+						b.ready(s)
+						b.play(s.first())
+						alert := b.word("<alert0>")
+						before := len(b.requests(s.op))
+						b.faults(rmmsim.Fault{Match: rmmsim.Match{Operation: s.op, Nth: 1}, Do: f.do})
+						sum := b.run()
+						op, _ := rmm.Lookup(s.op)
+						want, state := f.idempotent, checkpoint.RunOK
+						switch op.Class {
+						case rmm.ClassVerify:
+							want = f.verify
+						case rmm.ClassUnsafe:
+							if want = f.unsafe; f.doubt {
+								state = checkpoint.RunInDoubt
+							}
 						}
-					}
-					b.want(sum, state)
-					if n := len(b.requests(s.op)) - before; n != want {
-						t.Errorf("sent %d times, want %d", n, want)
-					}
-					if state == checkpoint.RunOK || f.carried {
-						s.checkEnd(b, alert)
-					} else if b.account.Jobs() != 0 {
-						t.Error("a job was made")
-					}
+						if f.failed {
+							state = checkpoint.RunPartial
+						}
+						b.want(sum, state)
+						sent := len(b.requests(s.op)) - before
+						if sent != want {
+							t.Errorf("sent %d times, want %d", sent, want)
+						}
+						switch {
+						case state == checkpoint.RunOK || f.carried:
+							s.checkEnd(b, alert)
+						case b.account.Jobs() != 0:
+							t.Error("a job was made")
+						}
+						mu.Lock()
+						defer mu.Unlock()
+						cells[s.op+"/"+f.name] = fmt.Sprintf("%d %s", sent, map[checkpoint.RunState]string{
+							checkpoint.RunOK: "done", checkpoint.RunInDoubt: "in doubt", checkpoint.RunPartial: "failed",
+						}[sum.State])
+					})
 				})
-			})
+			}
 		}
+	})
+	if t.Failed() || len(cells) < len(scenarios())*len(faultsOfWrites) {
+		return // there is more to look at, or only some were run
+	}
+	var want strings.Builder
+	want.WriteString("| operation |")
+	for _, f := range faultsOfWrites {
+		want.WriteString(" " + f.name + " |")
+	}
+	want.WriteString("\n|" + strings.Repeat(" --- |", len(faultsOfWrites)+1) + "\n")
+	for _, s := range scenarios() {
+		want.WriteString("| `" + s.op + "` |")
+		for _, f := range faultsOfWrites {
+			want.WriteString(" " + cells[s.op+"/"+f.name] + " |")
+		}
+		want.WriteString("\n")
+	}
+	doc, err := os.ReadFile(filepath.Join("..", "docs", "updates.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(strings.ReplaceAll(string(doc), "\r\n", "\n"), want.String()) {
+		t.Errorf("docs/updates.md has another table than this one, which was measured:\n%s", want.String())
 	}
 }
 

@@ -1,0 +1,213 @@
+package runner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"rmmjob/checkpoint"
+	"rmmjob/internal/rmm"
+	"rmmjob/internal/rmmsim"
+	"rmmjob/jobs"
+)
+
+// undo takes a run back by a run of its own. What was expected of the classes of its
+// rows is in want.
+func (b *bench) undo(source, id string, want map[jobs.RowClass]int) Summary {
+	b.t.Helper()
+	b.check(b.store.CreateRun(b.t.Context(), checkpoint.Run{ID: id, JobKey: "undo " + source, Created: time.Now()}))
+	sum := b.run(func(cfg *Config) {
+		cfg.RunID, cfg.Work, cfg.MaxErrors = id, jobs.NewUndoWork(AnswersOf(b.store, source), jobs.Settings{}, false), nil
+	})
+	for _, class := range jobs.RowClasses() {
+		if sum.Plan[class] != want[class] {
+			b.t.Errorf("%s plans %v, want %v", id, sum.Plan, want)
+			break
+		}
+	}
+	return sum
+}
+
+// snapshot is everything that the scenarios can change, without the ids of things
+// that were made again.
+func (b *bench) snapshot() string {
+	b.t.Helper()
+	var out []string
+	for _, uid := range b.uids(3) {
+		raw, _ := b.account.Device(uid)
+		d := parsed(raw)
+		out = append(out, fmt.Sprint(uid, d.Get("siteName"), d.Get("udf.udf7"), d.Get("warrantyDate")))
+	}
+	variables := func(where string, list doc) {
+		for _, v := range list.Get("variables").Array() {
+			out = append(out, fmt.Sprint(where, v.Get("name"), v.Get("value"), v.Get("masked")))
+		}
+	}
+	variables("account", b.read("variables", nil))
+	for _, s := range b.read("sites", nil).Get("sites").Array() {
+		out = append(out, fmt.Sprint("site ", s.Get("name"), s.Get("description"), s.Get("notes"), s.Get("onDemand"), s.Get("splashtopAutoInstall")))
+	}
+	site := map[string]string{"siteUid": b.word("<siteuid0>")}
+	variables("site", b.read("site-variables", site))
+	out = append(out, fmt.Sprint(b.read("site-settings", site).Get("proxySettings")))
+	slices.Sort(out)
+	return strings.Join(out, "\n")
+}
+
+// Each operation is taken back, and the undo is taken back: the account is as it
+// was before, and then as the run had left it.
+func TestUndoOfEachOperation(t *testing.T) {
+	final := map[string]bool{
+		"site-create": true, "device-job-create": true, "alert-resolve": true, "alert-mute": true,
+	}
+	for _, s := range scenarios() {
+		t.Run(s.op, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := stage(t)
+				b.ready(s)
+				b.play(s.first())
+				before := b.snapshot()
+				b.want(b.run(), checkpoint.RunOK)
+				after := b.snapshot()
+				if final[s.op] {
+					sent := len(b.acked())
+					b.want(b.undo(runID, "u1", map[jobs.RowClass]int{jobs.ClassIrreversible: 1}), checkpoint.RunPartial)
+					if len(b.acked()) != sent || b.snapshot() != after {
+						t.Error("something was sent")
+					}
+					return
+				}
+				back := jobs.ClassChange
+				if s.op == "device-udf-set" {
+					back = jobs.ClassClear // it was empty
+				}
+				b.want(b.undo(runID, "u1", map[jobs.RowClass]int{back: 1}), checkpoint.RunOK)
+				if got := b.snapshot(); got != before {
+					t.Fatalf("after the undo\n%s\nwant\n%s", got, before)
+				}
+				b.want(b.undo("u1", "u2", map[jobs.RowClass]int{jobs.ClassChange: 1}), checkpoint.RunOK)
+				if got := b.snapshot(); got != after {
+					t.Fatalf("after the undo of the undo\n%s\nwant\n%s", got, after)
+				}
+				// A second time there is nothing left to take back.
+				b.want(b.undo("u1", "u3", map[jobs.RowClass]int{jobs.ClassUnchanged: 1}), checkpoint.RunOK)
+			})
+		})
+	}
+}
+
+// What somebody has edited since is left alone, for each operation.
+func TestUndoKeepsWhatWasEdited(t *testing.T) {
+	site := func(b *bench) map[string]string { return map[string]string{"siteUid": b.word("<siteuid0>")} }
+	edits := map[string]func(b *bench) rmm.Request{
+		"device-udf-set": func(b *bench) rmm.Request {
+			return rmm.Request{Op: "device-udf-set", Path: map[string]string{"deviceUid": b.uids(1)[0]}, Body: []byte(`{"udf7":"by hand"}`)}
+		},
+		"device-warranty-create": func(b *bench) rmm.Request {
+			return rmm.Request{Op: "device-warranty-create", Path: map[string]string{"deviceUid": b.uids(1)[0]}, Body: []byte(`{"warrantyDate":"2040-01-01"}`)}
+		},
+		"device-move": func(b *bench) rmm.Request {
+			to := b.word("<siteuid1>")
+			if raw, _ := b.account.Device(b.uids(1)[0]); b.word("<site1>") == b.word("<at0>") && len(raw) > 0 {
+				to = b.word("<siteuid2>")
+			}
+			return rmm.Request{Op: "device-move", Path: map[string]string{"deviceUid": b.uids(1)[0], "siteUid": to}}
+		},
+		"site-update": func(b *bench) rmm.Request {
+			return rmm.Request{Op: "site-update", Path: site(b), Body: []byte(fmt.Sprintf(`{"name":%q,"description":"by hand"}`, b.word("<site0>")))}
+		},
+		"site-variable-update": func(b *bench) rmm.Request {
+			id := ""
+			for _, v := range b.read("site-variables", site(b)).Get("variables").Array() {
+				if v.Get("name").String() == "Old" {
+					id = fmt.Sprint(v.Get("id").Int())
+				}
+			}
+			return rmm.Request{Op: "site-variable-update", Path: map[string]string{"siteUid": b.word("<siteuid0>"), "variableId": id}, Body: []byte(`{"name":"Old","value":"by hand"}`)}
+		},
+		"account-variable-delete": func(*bench) rmm.Request {
+			return rmm.Request{Op: "account-variable-create", Body: []byte(`{"name":"Old","value":"made again"}`)}
+		},
+		"site-proxy-create": func(b *bench) rmm.Request {
+			return rmm.Request{Op: "site-proxy-create", Path: site(b), Body: []byte(`{"host":"by.hand","port":1,"type":"http"}`)}
+		},
+		"site-proxy-delete": func(b *bench) rmm.Request {
+			return rmm.Request{Op: "site-proxy-create", Path: site(b), Body: []byte(`{"host":"by.hand","port":1,"type":"http"}`)}
+		},
+	}
+	for _, s := range scenarios() {
+		edit := edits[s.op]
+		if edit == nil {
+			continue
+		}
+		t.Run(s.op, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := stage(t)
+				b.ready(s)
+				b.play(s.first())
+				b.want(b.run(), checkpoint.RunOK)
+				_, err := b.client.Do(t.Context(), edit(b))
+				b.check(err)
+				edited, sent := b.snapshot(), len(b.account.Log())
+				b.want(b.undo(runID, "u1", map[jobs.RowClass]int{jobs.ClassKept: 1}), checkpoint.RunPartial)
+				if got := b.snapshot(); got != edited {
+					t.Errorf("after the undo\n%s\nwant\n%s", got, edited)
+				}
+				for _, r := range b.account.Log()[sent:] {
+					if op, ok := rmm.Lookup(r.Operation); ok && op.IsWrite() {
+						t.Errorf("%s was sent", r.Operation)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Of 500 changes 20 were edited since: 480 are taken back and 20 are kept.
+func TestUndoOfFiveHundred(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const devices, edited = 500, 20
+		b := newBench(t, rmmsim.Config{Devices: devices, Sparse: true, UDFs: 30})
+		before := map[string]string{}
+		for i, uid := range b.uids(0) {
+			if i%2 == 0 {
+				b.check(b.account.SetUDF(uid, "udf1", fmt.Sprintf("old %d", i)))
+			}
+			before[uid] = b.account.UDF(uid, "udf1")
+		}
+		b.tag(0)
+		b.want(b.run(), checkpoint.RunOK)
+		for i, uid := range b.uids(0) {
+			if i%25 == 7 {
+				b.check(b.account.SetUDF(uid, "udf1", "by hand"))
+			}
+		}
+		writes := len(b.requests("device-udf-set"))
+		b.check(b.store.CreateRun(t.Context(), checkpoint.Run{ID: "u", JobKey: "undo", Created: time.Now()}))
+		sum := b.run(func(cfg *Config) {
+			cfg.RunID, cfg.Work, cfg.MaxErrors = "u", jobs.NewUndoWork(AnswersOf(b.store, runID), jobs.Settings{}, true), nil
+		})
+		b.want(sum, checkpoint.RunPartial)
+		if n := len(b.requests("device-udf-set")) - writes; n != devices-edited {
+			t.Errorf("%d writes, want %d", n, devices-edited)
+		}
+		restored, kept := 0, 0
+		for _, uid := range b.uids(0) {
+			switch got := b.account.UDF(uid, "udf1"); got {
+			case before[uid]:
+				restored++
+			case "by hand":
+				kept++
+			}
+		}
+		planned := sum.Plan[jobs.ClassChange] + sum.Plan[jobs.ClassClear]
+		if restored != 480 || kept != edited || planned != restored || sum.Plan[jobs.ClassKept] != kept || planned+kept != devices {
+			t.Errorf("%d restored, %d kept, plan %v", restored, kept, sum.Plan)
+		}
+		if sum.Counts.Failed != edited || sum.Counts.Done < restored {
+			t.Errorf("%+v", sum.Counts)
+		}
+	})
+}
