@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"net/url"
@@ -45,6 +46,10 @@ func Reads(stage string) bool {
 type Settings struct {
 	PageSize int  // elements per page, 1 to 250; 0 means 250
 	PlanOnly bool // an update stops when its plan is made
+
+	// AllowPartial lets an export read all that it can: what cannot be proved
+	// complete ends it as incomplete only when nothing is left to read.
+	AllowPartial bool
 
 	// InputHash, if set, is the [Table.Hash] of the input that the run was begun
 	// with. An update whose input is another one by then makes no plan of it.
@@ -147,6 +152,40 @@ func (e *ExportWork) Follow(it Item, body []byte) ([]Item, error) { return follo
 // without such a list is left out and counted in the note of the step: it was
 // deleted meanwhile (404) or is of a kind that has none (400).
 func (e *ExportWork) Settle(ctx context.Context, stage string, a Answers) (Step, error) {
+	s, err := e.survey(ctx, stage, a)
+	if err == nil && !e.set.AllowPartial {
+		err = s.incomplete()
+	}
+	if err != nil {
+		return Step{}, err
+	}
+	var step Step
+	switch {
+	case len(s.again) > 0:
+		return Step{Stage: stage, Items: slices.Values(s.again), Note: s.why}, nil
+	case stage == StageParents:
+		step, err = e.spread(ctx, a)
+		if _, unknown := errors.AsType[Errors](err); unknown && s.open > 0 {
+			err = s.incomplete() // what the job names may be in the part that is missing
+		}
+		return step, err
+	case stage == StageDetails:
+		step = Step{Done: true, Note: e.withoutDetail(s.absent)}
+	default:
+		note, err := e.withoutList(s)
+		if err != nil {
+			return Step{}, err
+		}
+		if len(e.job.Export.With) > 0 {
+			return e.detailStep(ctx, a, note)
+		}
+		step = Step{Done: true, Note: note}
+	}
+	return step, e.complete(ctx, a, stage, s)
+}
+
+// survey judges what a stage has read.
+func (e *ExportWork) survey(ctx context.Context, stage string, a Answers) (survey, error) {
 	prefix, of := listPrefix, func(_ string, req rmm.Request) list { return e.listOf(req.Path) }
 	switch stage {
 	case StageParents:
@@ -155,24 +194,30 @@ func (e *ExportWork) Settle(ctx context.Context, stage string, a Answers) (Step,
 		prefix, of = detailPrefix, e.detailList
 	case StageRead:
 	default:
-		return Step{}, fmt.Errorf("an export of %s has no stage %q", e.job.Export.From.Name, stage)
+		return survey{}, fmt.Errorf("an export of %s has no stage %q", e.job.Export.From.Name, stage)
 	}
-	s, err := settleUnder(ctx, a, prefix, of, e.set.pageSize())
-	switch {
-	case err != nil:
-		return Step{}, err
-	case len(s.again) > 0:
-		return Step{Stage: stage, Items: slices.Values(s.again), Note: s.why}, nil
-	case stage == StageParents:
-		return e.spread(ctx, a)
-	case stage == StageDetails:
-		return Step{Done: true, Note: e.withoutDetail(s.absent)}, nil
+	return settleUnder(ctx, a, prefix, of, e.set.pageSize())
+}
+
+// complete is the error of what the last stage and, where they could be passed
+// with something missing, those before it could not prove complete.
+func (e *ExportWork) complete(ctx context.Context, a Answers, last string, s survey) error {
+	if !e.set.AllowPartial {
+		return nil
 	}
-	note, err := e.withoutList(s)
-	if err != nil || len(e.job.Export.With) == 0 {
-		return Step{Done: true, Note: note}, err
+	all := survey{}
+	for _, stage := range []string{StageParents, StageRead, StageDetails} {
+		if stage == last {
+			all.join(s)
+			break
+		}
+		before, err := e.survey(ctx, stage, a)
+		if err != nil {
+			return err
+		}
+		all.join(before)
 	}
-	return e.detailStep(ctx, a, note)
+	return all.incomplete()
 }
 
 // spread begins the read stage with one list or answer for each parent. A parent

@@ -393,16 +393,24 @@ type survey struct {
 	judged int
 	absent int      // optional lists that are not there
 	gone   []string // the owners of the first of these
+	open   int      // lists that cannot be proved complete
+	fault  *IncompleteError
 }
 
 // goneAtMost is how many of the owners without a list a survey names.
 const goneAtMost = 5
 
-// add takes the judgement of one list.
+// add takes the judgement of one list. One that cannot be proved complete is
+// kept for incomplete.
 func (s *survey) add(l list, ws []walk, pageSize int) error {
 	n, why, err := l.judge(ws)
 	s.judged++
+	fault, isFault := errors.AsType[*IncompleteError](err)
 	switch {
+	case isFault:
+		if s.open++; s.fault == nil {
+			s.fault = fault
+		}
 	case err != nil:
 		return err
 	case n > 0:
@@ -416,6 +424,26 @@ func (s *survey) add(l list, ws []walk, pageSize int) error {
 		}
 	}
 	return nil
+}
+
+// incomplete is the error of lists that cannot be proved complete, nil if there are
+// none.
+func (s *survey) incomplete() error {
+	switch {
+	case s.open == 0:
+		return nil
+	case s.open == 1:
+		return s.fault
+	}
+	return &IncompleteError{Message: fmt.Sprintf("%s; and so are %d more", s.fault.Message, s.open-1)}
+}
+
+// join adds the lists of another survey that cannot be proved complete.
+func (s *survey) join(other survey) {
+	s.open += other.open
+	if s.fault == nil {
+		s.fault = other.fault
+	}
 }
 
 // settleLists judges every list.
@@ -433,11 +461,12 @@ func settleLists(ctx context.Context, a Answers, lists iter.Seq2[list, error], p
 			return s, err
 		}
 	}
-	return s, nil
+	return s, s.incomplete()
 }
 
 // settleUnder judges every list whose key begins with prefix, in one pass over their answers: there may be one for each
-// of many thousand devices. of makes a list of its first answer. Items that were born settled are no lists.
+// of many thousand devices. of makes a list of its first answer. Items that were born settled are no lists. What cannot be
+// proved complete is in the survey and no error.
 func settleUnder(ctx context.Context, a Answers, prefix string, of func(id string, req rmm.Request) list, pageSize int) (survey, error) {
 	var s survey
 	var l list

@@ -105,7 +105,7 @@ func clash(list []claim) error {
 func (a *app) free(list []claim, dead func(run string) bool) error {
 	for _, c := range list {
 		if err := output.Check(c.path); err != nil {
-			return fail(exitLocalIO, "%w", err)
+			return fail(exitLocalIO, "%s: %w", c.pos, err)
 		}
 		removed, err := output.Sweep(c.path, dead)
 		if err != nil {

@@ -280,6 +280,8 @@ func (s *session) prepare(ctx context.Context, path string) (err error) {
 		if err = s.standardOutput(s.job); err != nil {
 			return err
 		}
+	case s.allowPartial:
+		return usagef("--allow-partial is for exports, and job %s is none", s.job.Name)
 	case s.job.Update != nil:
 		if s.full {
 			return usagef("job %s is an update: --full is for exports that remember", s.job.Name)
@@ -529,7 +531,7 @@ func (s *session) drain(ctx context.Context) (runner.Summary, error) {
 	cfg := runner.Config{
 		Store: s.st.store, RunID: s.rec.ID, Caller: s.conn.client, Login: s.conn.client.Login, Limiter: s.limiter,
 		Abort: s.stop.hard, Workers: s.settings.number("workers"), Grace: s.settings.duration("grace"),
-		PID: os.Getpid(), Observe: s.meter.observe, KeepGoing: s.allowPartial,
+		PID: os.Getpid(), Observe: s.meter.observe, KeepGoing: s.allowPartial && s.job.Export != nil,
 	}
 	cfg.Host, _ = os.Hostname() //nolint:errcheck // for messages only
 	switch {
