@@ -57,7 +57,7 @@ func TestPlanOfAThousandRows(t *testing.T) {
 			t.Errorf("%d writes, %d planned, %d tagged", len(sent), len(planned), b.tagged(0))
 		}
 		for _, w := range sent {
-			uid := strings.Split(w, "/")[5]
+			uid := strings.Split(w, "/")[4]
 			if !planned[uid] {
 				t.Errorf("%s was not planned", w)
 			}
