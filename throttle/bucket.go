@@ -10,6 +10,7 @@ type bucket struct {
 	inFlight int    // granted, not yet answered
 	own      window // answered, entered when the answer came
 	seed     window // what others had sent before the first reading
+	peers    peers  // of other processes of this machine
 
 	reported int       // count of the last reading
 	others   int       // the part of it that was not ours
@@ -26,6 +27,7 @@ func newBucket(name string, limit int, now time.Time, length time.Duration) *buc
 	b := &bucket{name: name, limit: limit}
 	b.own.resize(now, length)
 	b.seed.resize(now, length)
+	b.peers.sent.resize(now, length)
 	return b
 }
 
@@ -36,14 +38,14 @@ func (b *bucket) mine(now time.Time) int { return b.inFlight + b.own.at(now) }
 
 // take stores what a reading says. On the first reading (seed) the part that is not ours
 // enters the local count as well.
-func (b *bucket) take(now time.Time, limit, count, mine int, seed bool) {
+func (b *bucket) take(now time.Time, limit, count, ours int, seed bool) {
 	if limit > 0 {
 		b.limit = min(limit, maxLimit)
 	}
 	// A count far above the limit is possible after a flood; one beyond all sense is not
 	// worth the room it would take.
 	b.reported = min(max(count, 0), 10*b.limit)
-	b.others = max(0, b.reported-mine)
+	b.others = max(0, b.reported-ours)
 	if seed {
 		b.seed.clear()
 		b.seed.spread(now, b.others)
@@ -53,7 +55,7 @@ func (b *bucket) take(now time.Time, limit, count, mine int, seed bool) {
 // local returns the local count of a bucket. On a legacy account the read bucket holds
 // the writes as well.
 func (e *Core) local(b *bucket, now time.Time) int {
-	return e.mine(b, now) + b.seed.at(now)
+	return e.ours(b, now) + b.seed.at(now)
 }
 
 func (e *Core) mine(b *bucket, now time.Time) int {

@@ -104,7 +104,8 @@ func (e *Core) goOnUnread() {
 		e.read.entry.begin()
 		e.write.entry.begin()
 	}
-	e.stale, e.started = "", true
+	e.stale = ""
+	e.begin()
 }
 
 // nextDue returns when the next reading that nobody waits for may be sent: it is due on a
@@ -143,6 +144,7 @@ func (e *Core) beginReading(wall time.Time) {
 	now := e.tick(wall)
 	e.reading, e.asked = true, now
 	e.control.note(now)
+	e.tell(now, Read)
 	e.read.inFlight++
 	e.read.last = now
 	for _, t := range e.tracks() {
@@ -161,6 +163,7 @@ func (e *Core) EndReading(wall time.Time, r Reading, err error) { e.endReading(w
 // nobody waited any longer, which says nothing about the server.
 func (e *Core) endReading(wall time.Time, r Reading, err error, abandoned bool) {
 	now := e.tick(wall)
+	e.listen(wall, true)
 	e.reading = false
 	e.read.inFlight--
 	var pe *ProbeError
@@ -191,16 +194,24 @@ func (e *Core) take(now time.Time, r Reading) {
 	e.adopt(now, r)
 	e.findLegacy(now, r)
 	seed := e.stale != ""
-	e.stale, e.started = "", true
-	e.read.take(now, r.Limit, r.Count, e.mine(e.read.bucket, now), seed)
-	e.write.take(now, r.WriteLimit, r.WriteCount, e.write.mine(now), seed)
+	fresh := map[*bucket]bool{}
+	for _, name := range slices.Sorted(maps.Keys(r.Ops)) {
+		if op := r.Ops[name]; op.Limit > 0 {
+			b, isNew := e.operation(now, name, op.Limit)
+			fresh[b] = isNew
+		}
+	}
+	e.stale = ""
+	e.begin()
+	e.read.take(now, r.Limit, r.Count, e.ours(e.read.bucket, now), seed)
+	e.write.take(now, r.WriteLimit, r.WriteCount, e.ours(e.write.bucket, now), seed)
 	for _, b := range e.all[2:] {
 		b.reported = 0 // unless it is named again
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Ops)) {
 		if op := r.Ops[name]; op.Limit > 0 {
-			b, isNew := e.operation(now, name, op.Limit)
-			b.take(now, op.Limit, op.Count, b.mine(now), seed || isNew)
+			b := e.byName[name]
+			b.take(now, op.Limit, op.Count, e.ours(b, now), seed || fresh[b])
 		}
 	}
 	for _, b := range e.all {
@@ -233,6 +244,7 @@ func (e *Core) adopt(now time.Time, r Reading) {
 		for _, b := range e.all {
 			b.own.resize(now, e.window)
 			b.seed.resize(now, e.window)
+			b.peers.sent.resize(now, e.window)
 			e.readings.resize(now, e.window)
 		}
 	}

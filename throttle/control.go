@@ -101,13 +101,14 @@ func (c *control) next(now time.Time) (at time.Time, space time.Duration) {
 	return at, r.space
 }
 
-// reserved returns what the reserve leaves for own requests to a bucket.
+// reserved returns what the reserve leaves for own requests to a bucket, with those of peers:
+// it is for strangers.
 func (e *Core) reserved(b *bucket, now time.Time) room {
 	if e.control.reserve == 0 {
 		return room{}
 	}
 	ahead := e.window / 3
-	r := evenly(float64(e.mine(b, now)), float64(e.leaving(b, now, ahead)), e.share(b), e.window, ahead)
+	r := evenly(float64(e.ours(b, now)), float64(e.leaving(b, now, ahead)), e.share(b), e.window, ahead)
 	if r.full {
 		return room{until: now.Add(e.window / slots)}
 	}
@@ -166,11 +167,9 @@ func (l *Limiter) Hold(on bool) {
 	_ = l.change(func(now time.Time) error { l.core.Hold(now, on); return nil })
 }
 
-// Expect is [Core.Expect] of a working Limiter.
+// Expect is [Core.Expect] of a working Limiter; waiting requests feel it at once.
 func (l *Limiter) Expect(lane string, remaining int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.core.Expect(lane, remaining)
+	_ = l.change(func(time.Time) error { l.core.Expect(lane, remaining); return nil })
 }
 
 // TimeLeft is [Core.TimeLeft] of a working Limiter.

@@ -45,6 +45,9 @@ type Core struct {
 
 	control control
 
+	early    []PeerSend // heard before the first reading
+	listened time.Time  // when peers were asked last, by the wall clock
+
 	block     stop
 	limitedAt time.Time       // of the last 429 that no good answer has followed
 	streak    string          // lane of the last answer, if that was a 403 of the API
@@ -201,6 +204,7 @@ func NewCore(cfg Config) (*Core, error) {
 // Step grants everything that may be sent now. It is to be called after each other call.
 func (e *Core) Step(wall time.Time) Move {
 	now := e.tick(wall)
+	e.listen(wall, false)
 	var out Move
 	if e.silent(now) && e.block.cause == "" {
 		e.goOnUnread()

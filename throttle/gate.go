@@ -191,6 +191,7 @@ func (e *Core) book(now time.Time, t *Ticket) {
 	t.before = [3]time.Time{t.main.last, {}, t.lane.last}
 	t.main.last, t.lane.last = now, now
 	e.control.note(now)
+	e.tell(now, t.lane.name)
 	e.counted(t).inFlight++
 	t.first = t.main.entry.try()
 	if t.op != nil {

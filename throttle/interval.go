@@ -65,7 +65,7 @@ const loud = 0.5
 // requests in a full window go on evenly, and do not make room.
 func (p model) unseen(e *Core, b *bucket, now time.Time) time.Duration {
 	rate := min(p.Guard, loud) * float64(b.limit) / e.window.Seconds()
-	own := float64(e.mine(b, now))
+	own := float64(e.ours(b, now))
 	if !b.alone || own == 0 || rate == 0 {
 		return e.window
 	}

@@ -23,6 +23,11 @@ type Config struct {
 	PauseWait     time.Duration // at the cut-off, until it is looked at again; 0 means 30 s
 	Legacy        LegacyMode    // empty means LegacyAuto
 
+	// Share, if set, is how this process and others of the machine that use the same account
+	// tell each other what they send, so that they share its limits without guessing. See
+	// [Share].
+	Share Share
+
 	// Random returns numbers from 0 to 1 that waits are jittered with; nil means those of
 	// math/rand. Simulations set it in order to be repeatable.
 	Random func() float64

@@ -27,7 +27,7 @@ func (p model) slow(e *Core, t *track, now time.Time) {
 
 // raise takes in that a bucket is used up to a share of its limit at least.
 func (p model) raise(e *Core, b *bucket, now time.Time, share float64) {
-	own := float64(e.mine(b, now))
+	own := float64(e.ours(b, now))
 	b.crowd.raise(now, share*float64(b.limit)-own, e.window)
 	b.alone, b.calm = false, time.Time{}
 	b.start.over = true
@@ -49,7 +49,7 @@ func (p model) hold(e *Core, b *bucket, now time.Time) (wait, longest time.Durat
 		b.margin = min(b.margin+marginOfRefusal, widestMargin)
 	}
 	for wait = leastHold; wait < longestHold; wait += time.Second {
-		stays := float64(e.mine(b, now)-e.leaving(b, now, wait)) + b.crowd.left(now.Add(wait), e.window)
+		stays := float64(e.ours(b, now)-e.leaving(b, now, wait)) + b.crowd.left(now.Add(wait), e.window)
 		if stays < e.cutOff*float64(b.limit) {
 			break
 		}

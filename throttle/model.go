@@ -15,6 +15,7 @@ import (
 //   - pace.go: how fast to go below that, alone and with others;
 //   - start.go: bursts into an empty window;
 //   - interval.go: when to read the account again;
+//   - peers.go: other processes of this machine, which say what they send;
 //   - mark.go: what slow answers and 429s say about others;
 //   - age.go: how old the counts of a reading are.
 type model struct{ Profile }
@@ -72,21 +73,22 @@ func (p model) refresh(e *Core, b *bucket, now time.Time) {
 	if now.Sub(b.crowd.at) > 2*e.window {
 		b.alone = false // nothing has been heard for long: the readings fail
 	}
-	b.pacedAt, b.pace = now, p.paceNow(e, b, now)
+	b.pacedAt, b.pace = now, e.fair(b, now, p.paceNow(e, b, now))
 }
 
 func (p model) use(e *Core, b *bucket, now time.Time) float64 {
-	return (float64(e.mine(b, now)) + b.crowd.expected(now, e.window)) / float64(b.limit)
+	return (float64(e.ours(b, now)) + b.crowd.expected(now, e.window)) / float64(b.limit)
 }
 
 func (p model) learn(e *Core, t *track, now time.Time, fresh bool) {
 	moved, alone, free := fresh, true, 1.0
 	for _, b := range e.bucketsOf(t) {
-		own := float64(e.mineAgo(b, now, e.age))
+		own := float64(e.oursAgo(b, now, e.age))
 		x := max(0, float64(b.reported)-own)
-		// Those in flight, and those that have left while the reading was on its way, may be in
-		// its count or not.
-		doubt := 1 + float64(e.flying(b)+e.gone(b, now, now.Sub(e.asked)))/2
+		// Those in flight, those of peers that are told late, and those that have left while
+		// the reading was on its way, may be in its count or not.
+		late := b.peers.sent.entered(now, e.window/peerGrace)
+		doubt := 1 + float64(e.flying(b)+e.gone(b, now, now.Sub(e.asked))+late)/2
 		if x <= doubt {
 			x = 0 // they may be our own
 		}
@@ -115,40 +117,40 @@ func (e *Core) flying(b *bucket) int {
 	return n
 }
 
-// mineAgo returns what mine was a short time ago.
-func (e *Core) mineAgo(b *bucket, now time.Time, d time.Duration) int {
-	n := b.own.ago(now, d)
+// oursAgo returns what ours was a short time ago.
+func (e *Core) oursAgo(b *bucket, now time.Time, d time.Duration) int {
+	n := b.own.ago(now, d) + b.peers.sent.ago(now, d)
 	if e.legacy && b == e.read.bucket {
-		n += e.write.own.ago(now, d)
+		n += e.write.own.ago(now, d) + e.write.peers.sent.ago(now, d)
 	}
 	return n + e.flying(b)
 }
 
-// gone returns how many own requests have left a bucket within the last d.
+// gone returns how many of our requests have left a bucket within the last d.
 func (e *Core) gone(b *bucket, now time.Time, d time.Duration) int {
-	n := b.own.gone(now, d)
+	n := b.own.gone(now, d) + b.peers.sent.gone(now, d)
 	if e.legacy && b == e.read.bucket {
-		n += e.write.own.gone(now, d)
+		n += e.write.own.gone(now, d) + e.write.peers.sent.gone(now, d)
 	}
 	return n
 }
 
-// leaving returns how many own requests leave a bucket within d.
+// leaving returns how many of our requests leave a bucket within d.
 func (e *Core) leaving(b *bucket, now time.Time, d time.Duration) int {
-	n := b.own.leaving(now, d)
+	n := b.own.leaving(now, d) + b.peers.sent.leaving(now, d)
 	if e.legacy && b == e.read.bucket {
-		n += e.write.own.leaving(now, d)
+		n += e.write.own.leaving(now, d) + e.write.peers.sent.leaving(now, d)
 	}
 	return n
 }
 
-// schedule returns how many own requests leave a bucket within each part of a window.
-func (e *Core) schedule(b *bucket, now time.Time) [steps + 1]int {
-	gone := b.own.schedule(now)
+// schedule returns how many of our requests leave a bucket within each part of a window.
+func (e *Core) schedule(b *bucket, now time.Time) (gone [steps + 1]int) {
+	b.own.schedule(now, &gone)
+	b.peers.sent.schedule(now, &gone)
 	if e.legacy && b == e.read.bucket {
-		for i, n := range e.write.own.schedule(now) {
-			gone[i] += n
-		}
+		e.write.own.schedule(now, &gone)
+		e.write.peers.sent.schedule(now, &gone)
 	}
 	return gone
 }
@@ -158,10 +160,13 @@ func (p model) ramp(e *Core) time.Duration { return e.window / 6 }
 func (p model) rate(e *Core, b *bucket, now time.Time) (perSecond, fill float64) {
 	full := p.full(e, b)
 	if b.alone {
+		if n, _ := e.company(b, now); n > 0 {
+			return e.fair(b, now, full), 0
+		}
 		return full, p.top(e, b) - b.crowd.expected(now, e.window)
 	}
 	p.refresh(e, b, now)
 	own := float64(e.mine(b, now)) / e.window.Seconds()
 	others := max(b.crowd.rate, b.crowd.count/e.window.Seconds())
-	return max(own, min(b.pace, full-others)), 0
+	return max(own, min(b.pace, e.fair(b, now, full-others))), 0
 }

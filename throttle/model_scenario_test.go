@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -304,6 +305,12 @@ func TestModelMemoryIsFlat(t *testing.T) {
 
 // One decision of the model with 10,000 requests in the window.
 func BenchmarkModelDecision(b *testing.B) {
+	for _, peers := range []int{0, 3} {
+		b.Run(strconv.Itoa(peers)+" peers", func(b *testing.B) { benchDecision(b, peers) })
+	}
+}
+
+func benchDecision(b *testing.B, peers int) {
 	e, _ := modelOf(b, "adaptive")
 	r := modern(0)
 	r.Limit, r.WriteLimit = 15_000, 15_000
@@ -319,6 +326,9 @@ func BenchmarkModelDecision(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		now = now.Add(6 * time.Millisecond)
+		for i := range peers {
+			e.Hear(now, []PeerSend{{"peer-" + strconv.Itoa(i), Read, now, 1}})
+		}
 		e.Enqueue(now, Read)
 		out := e.Step(now)
 		if out.Probe {

@@ -6,9 +6,10 @@ import "time"
 // what it wants; the ceiling holds them back. It is what makes the window full.
 const push = 1.7
 
-// paceNow returns the requests a second that a bucket is paced at below the ceiling.
+// paceNow returns the requests a second that a bucket is paced at below the ceiling, this
+// process and its peers together.
 func (p model) paceNow(e *Core, b *bucket, now time.Time) float64 {
-	own, top, full := float64(e.mine(b, now)), p.top(e, b), p.full(e, b)
+	own, top, full := float64(e.ours(b, now)), p.top(e, b), p.full(e, b)
 	if b.alone {
 		// So that the window is filled a third of it from now on, whatever leaves it until
 		// then.
@@ -49,7 +50,7 @@ func (p model) hear(e *Core, b *bucket, now time.Time, doubt float64) {
 	case c.count == 0 && c.rate == 0:
 		b.alone = true
 	case !b.alone && !b.calm.IsZero() && c.at.Sub(b.calm) >= e.window/12 &&
-		float64(e.mine(b, now))+c.count < p.top(e, b)-0.05*float64(b.limit):
+		float64(e.ours(b, now))+c.count < p.top(e, b)-0.05*float64(b.limit):
 		b.alone = true
 		c.rate, c.recent = 0, 0
 	}

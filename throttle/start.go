@@ -23,8 +23,8 @@ func (p model) nextBatch(e *Core, b *bucket, now time.Time, fresh bool) {
 	if fresh {
 		*s = start{}
 	}
-	own := e.mine(b, now)
-	if !b.alone || e.age > 500*time.Millisecond {
+	own := e.ours(b, now)
+	if n, _ := e.company(b, now); n > 0 || !b.alone || e.age > 500*time.Millisecond {
 		s.over = true
 	}
 	if s.over || s.upTo > 0 && own < s.upTo {
@@ -45,7 +45,7 @@ const strangersMayFill = 0.99
 // is sent: the burst stays for a whole window, as long as they need to fill it. It gives up
 // early, with less than that, below least.
 func (p model) burst(e *Core, b *bucket, now time.Time, wanted, least int) int {
-	own := e.mine(b, now)
+	own := e.ours(b, now)
 	most := min(float64(wanted), p.top(e, b)-float64(own)-b.crowd.expected(now, e.window))
 	gone := e.schedule(b, now)
 	for i := steps - 1; i >= 0 && most >= float64(least); i-- {

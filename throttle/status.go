@@ -60,6 +60,7 @@ type BucketStatus struct {
 	Name        string
 	Limit       int
 	Own         int // own requests in the window, those in flight included
+	Peers       int // requests in the window of other processes of this machine, as they tell
 	Others      int // of all others, by the last calibration
 	Reported    int // what the server reported then
 	Utilisation float64
@@ -184,7 +185,7 @@ func (e *Core) bucketStatus(now time.Time, b *bucket) BucketStatus {
 	reserve := e.reserved(b, now).space
 	space := max(e.pacing.room(e, b, now).space, reserve)
 	s := BucketStatus{
-		Name: b.name, Limit: b.limit, Own: e.mine(b, now), Others: b.others, Reported: b.reported,
+		Name: b.name, Limit: b.limit, Own: e.mine(b, now), Peers: e.ours(b, now) - e.mine(b, now), Others: b.others, Reported: b.reported,
 		Utilisation: e.pacing.use(e, b, now), Delay: max(space, b.entry.space(now, b.limit, e.window)),
 	}
 	switch {

@@ -51,6 +51,15 @@ func (w *window) add(now time.Time, n int) {
 	w.total += n
 }
 
+// enter enters n requests as of a moment, which may have passed: they leave a window after it.
+func (w *window) enter(now, at time.Time, n int) {
+	w.at(now)
+	if slot := min(w.slot(at), w.head); slot >= w.head-slots {
+		*w.of(slot) += int32(n)
+		w.total += n
+	}
+}
+
 // remove takes one back that entered at a moment, if it is still inside.
 func (w *window) remove(now, entered time.Time) {
 	w.at(now)
@@ -105,16 +114,18 @@ func (w *window) leaving(now time.Time, d time.Duration) (n int) {
 // steps is how finely schedule divides a window.
 const steps = 60
 
-// schedule returns how many leave within each part of the time until all have left, added up.
-func (w *window) schedule(now time.Time) (gone [steps + 1]int) {
-	w.at(now)
-	for i := range int64(slots) {
-		gone[i*steps/slots+1] += int(*w.of(w.head - slots + i))
+// schedule adds how many leave within each part of the time until all have left, added up.
+func (w *window) schedule(now time.Time, gone *[steps + 1]int) {
+	if w.at(now) == 0 {
+		return
 	}
-	for i := 1; i <= steps; i++ {
-		gone[i] += gone[i-1]
+	sum := 0
+	for part := range steps {
+		for i := range slots / steps {
+			sum += int(*w.of(w.head - slots + int64(part*(slots/steps)+i)))
+		}
+		gone[part+1] += sum
 	}
-	return gone
 }
 
 // ago returns what at returned d earlier, which may be a sixth of the window at most.
