@@ -18,6 +18,7 @@ import (
 type connection struct {
 	name    string // for messages: the account's name, or the host
 	id      string // tells accounts apart; part of the identity of a job
+	limits  string // tells apart what has limits of its own: host and a trace of the key
 	baseURL *url.URL
 	client  *rmm.Client
 	sim     *rmmsim.Account // the simulated account, nil for a real one
@@ -48,13 +49,11 @@ func (a *app) openAccount(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, fail(exitUsage, "ca_cert: %w", err)
 	}
-	c := &connection{name: cred.name, id: cred.name, baseURL: base}
+	// Of the key only a trace is kept, which says nothing about it.
+	sum := sha256.Sum256([]byte(cred.key))
+	c := &connection{name: cred.name, id: cred.name, limits: base.Host + "#" + hex.EncodeToString(sum[:4]), baseURL: base}
 	if c.name == "" {
-		// An account without a name is its host and its key. Of the key only
-		// a trace is kept, which says nothing about it.
-		sum := sha256.Sum256([]byte(cred.key))
-		c.name = base.Host
-		c.id = base.Host + "#" + hex.EncodeToString(sum[:4])
+		c.name, c.id = base.Host, c.limits
 	}
 	if c.client, err = a.newClient(base, cred.key, cred.secret, transport); err != nil {
 		return nil, err

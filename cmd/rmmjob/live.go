@@ -56,6 +56,7 @@ type bucketLive struct {
 	Name        string     `json:"name"`
 	Limit       int        `json:"limit"`
 	Own         int        `json:"own"`
+	Peers       int        `json:"peers"` // requests of other runs on this machine
 	Others      int        `json:"others"`
 	Reported    int        `json:"reported"` // by the server at the last reading
 	Utilisation float64    `json:"utilisation"`
@@ -78,7 +79,7 @@ func rateInfoOf(s throttle.Status) rateInfo {
 	}
 	for _, b := range s.Buckets {
 		out.Buckets = append(out.Buckets, bucketLive{
-			Name: b.Name, Limit: b.Limit, Own: b.Own, Others: b.Others, Reported: b.Reported, Utilisation: b.Utilisation,
+			Name: b.Name, Limit: b.Limit, Own: b.Own, Peers: b.Peers, Others: b.Others, Reported: b.Reported, Utilisation: b.Utilisation,
 			Delay: float64(b.Delay) / float64(time.Millisecond), PausedUntil: timeOrNil(b.PausedUntil), Reason: textOrNil(b.Reason),
 			NextReading: timeOrNil(b.NextCalibration), Why: textOrNil(b.Why), Stable: b.Stable,
 		})

@@ -175,14 +175,14 @@ func (a *app) printRate(w io.Writer, r checkpoint.Run, l *liveStatus, all bool) 
 	head.write(w)
 	fmt.Fprintln(w)
 
-	t := newTable("bucket", "limit", "own", "others", "reported", "in use", "space", "closed until", "next reading", "why", "stable")
+	t := newTable("bucket", "limit", "own", "other runs", "others", "reported", "in use", "space", "closed until", "next reading", "why", "stable")
 	hidden := 0
 	for i, b := range s.Buckets {
 		if i > 1 && !all && b.Own == 0 && b.Reported == 0 && b.PausedUntil == nil {
 			hidden++
 			continue
 		}
-		t.add(b.Name, strconv.Itoa(b.Limit), strconv.Itoa(b.Own), strconv.Itoa(b.Others), strconv.Itoa(b.Reported),
+		t.add(b.Name, strconv.Itoa(b.Limit), strconv.Itoa(b.Own), strconv.Itoa(b.Peers), strconv.Itoa(b.Others), strconv.Itoa(b.Reported),
 			fmt.Sprintf("%.0f %%", 100*b.Utilisation), space(b.Delay), hour(b.PausedUntil), hour(b.NextReading),
 			why(b), stableText(i, b))
 	}

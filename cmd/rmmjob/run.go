@@ -191,6 +191,7 @@ type session struct {
 	rec     checkpoint.Run
 	about   runSettings
 	limiter *throttle.Limiter
+	shared  *sharing // with other processes; nil on a simulated account
 	work    runner.Work
 	meter   *meter
 	began   time.Time
@@ -308,6 +309,10 @@ func (s *session) connect(ctx context.Context) error {
 		return err
 	}
 	cfg.Probe, cfg.Event = s.conn.probe, s.event
+	if s.conn.sim == nil { // a simulated account in this process is nobody else's
+		s.shared = newSharing(s.conn.limits)
+		cfg.Share = s.shared
+	}
 	if s.limiter, err = throttle.New(cfg); err != nil {
 		return err
 	}
@@ -527,6 +532,7 @@ func (s *session) dead(run string) bool {
 
 // drain sends what the run needs.
 func (s *session) drain(ctx context.Context) (runner.Summary, error) {
+	defer s.share(ctx)()
 	set := s.workSettings()
 	cfg := runner.Config{
 		Store: s.st.store, RunID: s.rec.ID, Caller: s.conn.client, Login: s.conn.client.Login, Limiter: s.limiter,
