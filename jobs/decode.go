@@ -78,8 +78,10 @@ func (d *decoder) version(n *yaml.Node) {
 	}
 }
 
-// customKeys are the numbers of the profile custom.
+// customKeys are the numbers of the profile custom: those of a base of the window model, then
+// those of a reference profile. Which belong to which the throttle knows.
 var customKeys = []string{
+	"util", "guard",
 	"onset", "delay_multiplier", "calibration_base", "calibration_max", "calibration_min", "confidence_count",
 	"stability_threshold", "drift_threshold", "drift_scaling", "safety_overhead", "unknown_operation_factor",
 }

@@ -94,6 +94,9 @@ const (
 )
 
 func (a *app) newClient(base *url.URL, key, secret string, transport http.RoundTripper) (*rmm.Client, error) {
+	if a.wrap != nil {
+		transport = a.wrap(transport)
+	}
 	client, err := rmm.New(rmm.Config{
 		BaseURL:   base,
 		Key:       key,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/signal"
 	"runtime"
@@ -95,6 +96,9 @@ type app struct {
 	progress string // auto, bar, plain or none
 	config   string // --config, "" when not given
 	sim      simFlag
+
+	// wrap, if set, is put before the transport of the account.
+	wrap func(http.RoundTripper) http.RoundTripper
 
 	// result is filled by the verb as it learns things; conclude and finish
 	// turn it into output and exit code.

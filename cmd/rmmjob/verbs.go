@@ -98,6 +98,12 @@ func verbs() []verb {
 			"rmmjob rate 20260911-0200 --max off --reserve off",
 			"rmmjob rate --sim",
 		}, rateVerb},
+		{"doctor", "", "check everything that a run needs, and what to do about it", []string{
+			"rmmjob doctor",
+			"rmmjob doctor --account msp-eu --json",
+			"rmmjob doctor --measure --yes",
+			"rmmjob doctor --measure --sim=stale=3s",
+		}, doctorVerb},
 		{"config", "show|set|unset|path", "show and change settings", []string{
 			"rmmjob config show",
 			"rmmjob config set throttle.profile cautious",
