@@ -69,9 +69,12 @@ type Window struct {
 	Newest time.Time `json:"newest"` // of the bookmark that it follows; zero without one
 }
 
+// clockTolerance is how far two clocks that are right may be apart.
+const clockTolerance = time.Minute
+
 // Window settles what a run that starts at start reads. mark is the bookmark of the last published run; its zero value is
-// none. behind tells that the clock of this machine is behind the bookmark; the run then has no upper end, which loses
-// nothing.
+// none. behind tells that the clock of this machine is well behind the bookmark. A run that starts before its bookmark has
+// no upper end, which loses nothing.
 func (s *Since) Window(start time.Time, mark Bookmark) (w Window, behind bool) {
 	start = start.UTC()
 	w = Window{From: s.First.Of(start).UTC().Truncate(time.Second), Until: start.Truncate(time.Second), Start: start}
@@ -88,9 +91,9 @@ func (s *Since) Window(start time.Time, mark Bookmark) (w Window, behind bool) {
 		w.From = mark.Known
 	}
 	if w.Until.Before(mark.Newest) {
-		w.Until, behind = time.Time{}, true
+		w.Until = time.Time{}
 	}
-	return w, behind
+	return w, mark.Newest.Sub(start) > clockTolerance
 }
 
 // query is the filter that the window comes to, for a list that the service can filter by date.

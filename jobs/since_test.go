@@ -31,16 +31,22 @@ func TestSinceWindow(t *testing.T) {
 		{"first run", last, Bookmark{}, Window{From: day(27, 2, 0).AddDate(0, -1, 0), Until: day(6, 2, 0), Start: start}, false},
 		{"first run, everything", Since{Last: true, Overlap: time.Minute}, Bookmark{}, Window{Until: day(6, 2, 0), Start: start}, false},
 		{
-			"next run", last, Bookmark{Newest: day(5, 2, 30), Known: day(5, 2, 20)},
-			Window{From: day(5, 2, 20), Until: day(6, 2, 0), Start: start, Newest: day(5, 2, 30)}, false,
+			"next run", last,
+			Bookmark{Newest: day(5, 2, 30), Known: day(5, 2, 20)},
+			Window{From: day(5, 2, 20), Until: day(6, 2, 0), Start: start, Newest: day(5, 2, 30)},
+			false,
 		},
 		{
-			"the overlap has grown", long, Bookmark{Newest: day(5, 2, 30), Known: day(5, 2, 20)},
-			Window{From: day(5, 2, 20), Until: day(6, 2, 0), Start: start, Newest: day(5, 2, 30)}, false,
+			"the overlap has grown", long,
+			Bookmark{Newest: day(5, 2, 30), Known: day(5, 2, 20)},
+			Window{From: day(5, 2, 20), Until: day(6, 2, 0), Start: start, Newest: day(5, 2, 30)},
+			false,
 		},
 		{
-			"the clock was set back", last, Bookmark{Newest: day(6, 5, 0), Known: day(6, 4, 50)},
-			Window{From: day(6, 4, 50), Start: start, Newest: day(6, 5, 0)}, true,
+			"the clock was set back", last,
+			Bookmark{Newest: day(6, 5, 0), Known: day(6, 4, 50)},
+			Window{From: day(6, 4, 50), Start: start, Newest: day(6, 5, 0)},
+			true,
 		},
 		{"no memory", Since{First: Moment{At: day(1, 0, 0)}}, Bookmark{Newest: day(5, 2, 30)}, Window{From: day(1, 0, 0), Until: day(6, 2, 0), Start: start}, false},
 	}
@@ -96,7 +102,8 @@ func logs(elements ...string) memory {
 func sinceRun(t interface {
 	Helper()
 	Fatal(...any)
-}, since *Since, start time.Time, mark Bookmark, seen Seen, read memory) (keys []string, next Bookmark, nextSeen Seen) {
+}, since *Since, start time.Time, mark Bookmark, seen Seen, read memory,
+) (keys []string, next Bookmark, nextSeen Seen) {
 	t.Helper()
 	op, _ := rmm.Lookup("alerts-resolved")
 	w, _ := since.Window(start, mark)
