@@ -530,6 +530,10 @@ func FuzzParse(f *testing.F) {
 		}
 		f.Add(data)
 	}
+	f.Add([]byte("version: 1\ncall: {method: POST, path: '/v2/x/{a}', class: unsafe, body: {a: ['{b}', 1]}, rows: {jsonl: a}}\nguard: {max_changes: 1}\n"))
+	f.Add([]byte("version: 1\nupdate: {operation: device-udf-set, rows: {from: devices, where: 'online'}, set: {udf1: '{hostname}'}}\n" +
+		"guard: {max_percent: 5, protected: [{hostname: ['a*', 'b?']}, {udf1: x, site: y}]}\n"))
+	f.Add([]byte("version: 1\nupdate: {operation: site-variable-set, rows: {xlsx: a.xlsx, sheet: S, aliases: {s: [x, y]}}, match: {siteName: '{s}', name: n}, set: {value: v}}\n"))
 	f.Add([]byte("a: &x [*x]\n<<: *x\n"))
 	f.Add([]byte("version: 1\nexport: {from: \"\\U\", ? [a]: {b}}\n---\n\t"))
 	f.Add([]byte("\xff\xfev\x00"))
