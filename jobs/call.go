@@ -242,7 +242,7 @@ func (c *Call) request(cell func(string) string) (req rmm.Request, fault string)
 func (p *plan) readCalls(reader *rowReader) {
 	same := map[string]*target{}
 	for _, row := range p.rows {
-		req, fault := p.job.Update.Call.request(reader.cells(Record{Cells: row.cells}))
+		req, fault := p.job.Update.Call.request(reader.cells(Record{Cells: row.cells.cells(nil)}))
 		if fault != "" {
 			row.class, row.reason = ClassInvalid, fault
 			continue

@@ -149,6 +149,7 @@ type rowReader struct {
 	op    operation
 	index map[string]int // of each column that a template names
 	wants []want         // of the row at hand
+	own   []string       // its cells
 }
 
 func newRowReader(spec *UpdateSpec, table *Table) *rowReader {
@@ -181,8 +182,9 @@ func (r *rowReader) first(t Template) int {
 // read builds the key and the wanted values of one record, and finds its faults.
 // A row with a fault is of the class invalid.
 func (r *rowReader) read(rec Record) (*inputRow, []rowFault) {
-	row := &inputRow{number: rec.Number, line: rec.Line, cells: rec.Cells}
-	cell := r.cells(rec)
+	row := &inputRow{number: rec.Number, line: rec.Line, cells: pack(rec.Cells)}
+	r.own = row.cells.cells(r.own) // what is kept of the row shares their text
+	cell := r.cells(Record{Cells: r.own})
 	var faults []rowFault
 	fault := func(t Template, format string, args ...any) {
 		faults = append(faults, rowFault{r.first(t), fmt.Sprintf(format, args...)})

@@ -51,7 +51,7 @@ type want struct {
 // thousand, so what can be made from the target when it is stored is not kept.
 type inputRow struct {
 	number, line int
-	cells        []string
+	cells        packedCells
 	key          string // normalised match key; "" when the row is invalid
 	class        RowClass
 	reason       string

@@ -45,7 +45,7 @@ func (p *plan) planRows() iter.Seq[Row] {
 		for _, row := range p.rows {
 			r := Row{
 				Number: row.number, Class: row.class, ItemKey: heldKey(row),
-				Detail: RowDetail{Line: row.line, Cells: row.cells, Reason: row.reason, Changes: p.changes(row)},
+				Detail: RowDetail{Line: row.line, Cells: row.cells.cells(nil), Reason: row.reason, Changes: p.changes(row)},
 			}
 			if t := row.target; t != nil {
 				r.Detail.UID, r.Detail.Hostname, r.Detail.Site = t.uid, t.name, t.siteName

@@ -60,7 +60,7 @@ func (p *plan) held() []Reject {
 	var rows []Reject
 	for _, row := range p.rows {
 		if row.class.Held() {
-			rows = append(rows, Reject{Line: row.line, Column: 1, Reason: fmt.Sprintf("%s: %s", row.class, row.reason), Cells: row.cells})
+			rows = append(rows, Reject{Line: row.line, Column: 1, Reason: fmt.Sprintf("%s: %s", row.class, row.reason), Cells: row.cells.cells(nil)})
 		}
 	}
 	return rows
