@@ -34,11 +34,11 @@ type Manifest struct {
 }
 
 // OutputSpec is what the file of an output is to hold. The key of a SQLite table is that of the list unless the output
-// names one.
+// names one; the elements of a list within each have none.
 func (e *ExportSpec) OutputSpec(t Target) output.Spec {
 	spec := output.Spec{Source: e.From.Name, Columns: e.Columns, Style: t.Style, CSV: t.CSV, Key: t.Key, Mode: t.Mode}
 	isKey := func(c output.Column) bool { return c.Path == e.From.Key }
-	if t.Format == output.FileSQLite && len(t.Key) == 0 && slices.ContainsFunc(e.Columns, isKey) {
+	if t.Format == output.FileSQLite && len(t.Key) == 0 && e.Explode.Path == "" && slices.ContainsFunc(e.Columns, isKey) {
 		spec.Key = []string{e.From.Key}
 	}
 	return spec

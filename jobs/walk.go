@@ -429,10 +429,10 @@ func (s *survey) add(l list, ws []walk, pageSize int) error {
 // incomplete is the error of lists that cannot be proved complete, nil if there are
 // none.
 func (s *survey) incomplete() error {
-	switch {
-	case s.open == 0:
+	switch s.open {
+	case 0:
 		return nil
-	case s.open == 1:
+	case 1:
 		return s.fault
 	}
 	return &IncompleteError{Message: fmt.Sprintf("%s; and so are %d more", s.fault.Message, s.open-1)}
