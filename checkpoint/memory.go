@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"time"
 )
 
@@ -196,7 +195,7 @@ func (s *Store) MemorySize(ctx context.Context, m Memory) (blocks, answers int64
 func (s *Store) Forget(ctx context.Context, m Memory) error {
 	const doing = "forget what the job remembers"
 	err := s.inTx(ctx, doing, func(tx *sql.Tx) error {
-		n, err := affected(tx.ExecContext(ctx, `UPDATE memories SET run = '', notes = x'', generation = ? WHERE seq = ?`, math.MaxInt64, m.ID))
+		n, err := affected(tx.ExecContext(ctx, `UPDATE memories SET run = '', notes = x'', generation = generation + 1 WHERE seq = ?`, m.ID))
 		if err == nil && n == 0 {
 			err = ErrNotFound
 		}

@@ -144,6 +144,33 @@ func TestRememberCutOff(t *testing.T) {
 	}
 }
 
+// A memory that was forgotten by half is nothing, and the next one begins on a clean sheet.
+func TestForgetCutOff(t *testing.T) {
+	s := openNew(t, t.TempDir())
+	newRun(t, s, "r1")
+	settle(t, s, "r1", "a/0", "answer")
+	m := remember(t, s, "all", "r1", blocks("rows", "one"))
+	if err := s.KeepAnswers(t.Context(), m, "r1", keeps(Keep{"a", "s", []string{"a/0"}})); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.write.Exec(`CREATE TRIGGER cut BEFORE DELETE ON memory_answers BEGIN SELECT RAISE(ABORT, 'cut'); END`); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Forget(t.Context(), m); err == nil {
+		t.Fatal("it was forgotten whole")
+	}
+	if _, ok, err := s.Memory(t.Context(), "job", "all"); ok || err != nil {
+		t.Errorf("half of it is taken for a memory: %v", err)
+	}
+	if _, err := s.write.Exec(`DROP TRIGGER cut`); err != nil {
+		t.Fatal(err)
+	}
+	m = remember(t, s, "all", "r2", blocks("rows", "two"))
+	if got := recollect(t, s, m, "rows"); !slices.Equal(got, []string{"two"}) {
+		t.Errorf("blocks %q", got)
+	}
+}
+
 // settle makes an item of run with an answer: "" is one that was skipped.
 func settle(tb testing.TB, s *Store, run, key, body string) {
 	tb.Helper()

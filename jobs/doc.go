@@ -22,6 +22,11 @@
 // the answers stored so far, which is why a run can end at any instant and be
 // taken up by another process.
 //
+// An export may build on the last published run of its job: Since narrows a
+// growing list to a Window behind a Bookmark, Recalled items take over answers
+// that an audit alone can change, and Changes compares rows. What is remembered
+// belongs to the job and its Selection; keeping it is the caller's business.
+//
 // The package knows neither how items are stored nor when they are sent: that
 // is the business of the packages checkpoint, throttle and runner.
 package jobs
