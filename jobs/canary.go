@@ -25,8 +25,8 @@ func (p applier) canary(ctx context.Context, a Answers) (Step, error) {
 	}
 	bad, why := 0, ""
 	for _, w := range writes {
-		if !w.answer.OK {
-			bad, why = bad+1, w.answer.Reason
+		if !w.ok {
+			bad, why = bad+1, w.reason
 		}
 	}
 	if bad > 0 {
@@ -52,7 +52,7 @@ func (p applier) tried(ctx context.Context, a Answers) (Step, error) {
 		step.Decisions = append(step.Decisions, Decision{Key: w.item, Fate: FateFailed, Class: ClassNotApplied, Reason: reason})
 		step.Guard = &GuardError{Guard: "canary", Message: fmt.Sprintf(
 			"%d of the first %d writes were acknowledged and are not there, and nothing else was sent; the last one, %s %s, %s",
-			len(step.Decisions), len(writes), w.op.thing(), w.row.name(), reason)}
+			len(step.Decisions), len(writes), w.op.thing(), w.target, reason)}
 	}
 	if step.Guard != nil {
 		step.Stage = StageTried
@@ -66,17 +66,6 @@ func (p applier) tried(ctx context.Context, a Answers) (Step, error) {
 		return Step{Stage: StageApply}, nil
 	}
 	return Step{Stage: StageWait, Hold: true, Note: fmt.Sprintf("%d writes were tried out, %d are left", len(writes), len(rest))}, nil
-}
-
-// name is how people know the target of a row.
-func (d RowDetail) name() string {
-	switch {
-	case d.Hostname != "" && d.Site != "" && d.Hostname != d.Site:
-		return d.Hostname + " in " + d.Site
-	case d.Hostname != "":
-		return d.Hostname
-	}
-	return d.UID
 }
 
 // Trial is one field of a write that was tried out.
@@ -113,7 +102,7 @@ func Trials(ctx context.Context, a Answers) ([]Trial, error) {
 				continue
 			}
 			t := Trial{
-				Line: w.row.Line, Name: w.row.Hostname, Site: w.row.Site, Field: c.Field, Old: c.Old, New: c.New,
+				Line: w.target.line, Name: w.target.name, Site: w.target.site, Field: c.Field, Old: c.Old, New: c.New,
 				OldUnknown: c.Unknown, Open: c.Open, Seen: s != unseen, OK: s == asWritten,
 			}
 			switch {

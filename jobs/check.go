@@ -77,7 +77,7 @@ func (c *CheckWork) Settle(ctx context.Context, stage string, a Answers) (Step, 
 // look is the round of reads: the lists of what can be looked up, and the part of
 // the activity log in which the quick jobs would be.
 func (c *CheckWork) look(writes []*write) look {
-	l := newLook(resolvePrefix, c.round, slices.Values(slices.DeleteFunc(slices.Clone(writes), func(w *write) bool { return !lost(w.answer) })))
+	l := newLook(resolvePrefix, c.round, slices.Values(slices.DeleteFunc(slices.Clone(writes), func(w *write) bool { return classOf(w.req) != rmm.ClassVerify })))
 	if slices.ContainsFunc(writes, (*write).isJob) {
 		op, _ := rmm.Lookup("activity-logs")
 		l.lists = append(l.lists, list{op: op, id: l.prefix + op.Name, again: "never", query: url.Values{

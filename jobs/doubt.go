@@ -46,7 +46,7 @@ func (p applier) doubts(ctx context.Context, stage string, a Answers) (step Step
 	}
 	var older, newer []*write
 	for _, w := range writes {
-		if last.number > 0 && w.answer.Settled.Before(last.began) {
+		if last.number > 0 && w.settled.Before(last.began) {
 			older = append(older, w)
 		} else {
 			newer = append(newer, w)

@@ -106,7 +106,7 @@ func (w *write) restore() *inverse {
 		v.req.Body = objectOf(given)
 		return v
 	}
-	body, lacks := mergeBody(w.op, w.live.element, given)
+	body, lacks := mergeBody(*w.op, w.live.element, given)
 	if lacks != "" {
 		return irreversible("the account does not tell %s, which the request would blank", lacks)
 	}

@@ -193,12 +193,12 @@ func settleReads(ctx context.Context, stage string, a Answers, lists []list, pag
 
 // known finds an operation that an update can send; false for free calls and
 // whatever else is not in the table.
-func known(name string) (operation, bool) {
+func known(name string) (*operation, bool) {
 	i := slices.IndexFunc(updatable, func(op operation) bool { return op.name == name })
 	if i < 0 {
-		return operation{}, false
+		return &operation{}, false
 	}
-	return updatable[i], true
+	return &updatable[i], true
 }
 
 // classOf is the class of the operation of a request; unsafe where it is not

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -19,15 +20,33 @@ import (
 type write struct {
 	item    string // key of the item
 	req     rmm.Request
-	op      operation
+	op      *operation
 	listed  bool // op is of the table; false for a free call
-	answer  Answer
+	ok      bool // it was acknowledged
+	reason  string
+	settled time.Time
 	changes []Change        // of all its rows, each field once
 	before  json.RawMessage // what of the target the request or an undo needs; nil for nothing
-	row     RowDetail       // of its first row: how people know the target
+	target  aTarget         // of its first row
 	planned bool            // a row of the plan asks for it
 	by      string          // key by which it is looked for, where it is not that of the request
 	live    view
+}
+
+// aTarget is how people know a target.
+type aTarget struct {
+	line            int
+	name, site, uid string
+}
+
+func (t aTarget) String() string {
+	switch {
+	case t.name != "" && t.site != "" && t.name != t.site:
+		return t.name + " in " + t.site
+	case t.name != "":
+		return t.name
+	}
+	return t.uid
 }
 
 // view is what a look has shown of the target of a write.
@@ -41,8 +60,7 @@ type view struct {
 
 // newWrite is the write of a stored item.
 func newWrite(ans Answer) *write {
-	w := &write{item: ans.Key, req: ans.Request, answer: ans}
-	w.answer.Body = nil // may be large, and is not asked for
+	w := &write{item: ans.Key, req: ans.Request, ok: ans.OK, reason: ans.Reason, settled: ans.Settled}
 	w.op, w.listed = known(ans.Request.Op)
 	return w
 }
@@ -70,8 +88,8 @@ func loadWrites(ctx context.Context, a Answers, choose func(Answer) bool) ([]*wr
 		}
 		if !w.planned {
 			writes, w.planned = append(writes, w), true
-			w.row, w.before = row.Detail, row.Detail.Before
-			w.row.Cells, w.row.Changes, w.row.Before = nil, nil, nil
+			d := row.Detail
+			w.target, w.before = aTarget{d.Line, d.Hostname, d.Site, d.UID}, d.Before
 		}
 		for _, c := range row.Detail.Changes {
 			if !slices.ContainsFunc(w.changes, func(have Change) bool { return have.Field == c.Field }) {
@@ -114,9 +132,9 @@ func (w *write) see(element json.RawMessage) {
 		set[i].Field = c.Field
 	}
 	w.live.there, w.live.id = true, keyOf(subjects[w.op.on].uid, element)
-	w.live.old = oldValues(w.op, set, element)
+	w.live.old = oldValues(*w.op, set, element)
 	if w.op.keeps() || w.op.effect == creates {
-		w.live.element = keep(w.op, element)
+		w.live.element = keep(*w.op, element)
 	}
 }
 
