@@ -219,6 +219,11 @@ func TestParseFaults(t *testing.T) {
 			`3:49: onset must be a number such as 0.5, not the text "half"`,
 			`3:63: legacy must be auto, on or off, not "of" (did you mean "off"?)`,
 		}},
+		{"throttle of the window model", devices + "throttle: {profile: adaptive, util: 0.7, guard: high}\n", []string{
+			`3:31: "util" has an effect only on the profile custom (add profile: custom)`,
+			`3:42: "guard" has an effect only on the profile custom (add profile: custom)`,
+			`3:49: guard must be a number such as 0.5, not the text "high"`,
+		}},
 		{"custom without base", devices + "throttle: {profile: custom, onset: 0.4}\n", []string{`3:11: the profile custom needs a base (for example base: medium)`}},
 	}
 	for _, tt := range tests {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -357,6 +358,34 @@ func TestTimeLeft(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A request that waits for its turn in the pace goes at once when it turns out to be the last.
+func TestExpectWakesWhoWaits(t *testing.T) {
+	bubble(t, newServer(45), Config{Profile: named(t, "adaptive")}, func(t *testing.T, l *Limiter) {
+		for range firstBatch { // what goes without pace
+			if _, err := l.Wait(t.Context(), Read); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begin := time.Now()
+		var waited atomic.Int64
+		waited.Store(-1)
+		go func() {
+			if _, err := l.Wait(t.Context(), Read); err == nil {
+				waited.Store(int64(time.Since(begin)))
+			}
+		}()
+		synctest.Wait()
+		if waited.Load() >= 0 {
+			t.Fatal("the request beyond the batch was not paced")
+		}
+		l.Expect(Read, 1)
+		synctest.Wait()
+		if waited.Load() != 0 {
+			t.Errorf("it went after %v, want at once", time.Duration(waited.Load()))
+		}
+	})
 }
 
 // arrived, readings and calls are how much of each the server has seen, while requests go on.

@@ -252,3 +252,31 @@ func TestConfigSetLeavesABrokenFileAlone(t *testing.T) {
 		t.Errorf("got %q", data)
 	}
 }
+
+// util and guard of a job file are values of a base of the window model, and of no other.
+func TestCustomProfileOfTheWindowModel(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ text, fault string }{
+		{"{profile: custom, base: full, util: 0.7, guard: 0.4}", ""},
+		{"{profile: custom, base: medium, util: 0.7}", `"util" has no meaning for the base medium`},
+		{"{profile: custom, base: quick, onset: 0.3}", `"onset" has no meaning for the base quick`},
+		{"{profile: custom, base: quick, util: 1.2}", "util must be from 0.1 to 0.98"},
+	} {
+		path := filepath.Join(t.TempDir(), "job.yaml")
+		if err := os.WriteFile(path, []byte("version: 1\nexport: {from: devices, to: out.csv}\nthrottle: "+tt.text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		job, err := jobs.Load(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, _ := testApp(t, nil)
+		cfg, err := a.throttleConfig(job)
+		switch p := cfg.Profile; {
+		case tt.fault == "" && (err != nil || p.Base != "full" || p.Util != 0.7 || p.Guard != 0.4):
+			t.Errorf("%s: %+v, %v", tt.text, p, err)
+		case tt.fault != "" && (err == nil || !strings.Contains(err.Error(), tt.fault)):
+			t.Errorf("%s: %v, want %q", tt.text, err, tt.fault)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,6 +47,9 @@ const (
 	shareEvery = 100 * time.Millisecond
 	// shareKnown is how long a slot is remembered: longer than a process may take to write.
 	shareKnown = 2 * time.Minute
+	// What nobody has asked for is dropped after shareKeep, when it is more than shareMost.
+	shareKeep = 10 * time.Minute
+	shareMost = 2000
 )
 
 // newSharing prepares the sharing of an account; nothing is exchanged before start.
@@ -141,6 +145,9 @@ func (s *sharing) exchange(ctx context.Context, now time.Time) error {
 	}
 	s.mu.Lock()
 	s.heard = append(s.heard, fresh...)
+	if len(s.heard) > shareMost { // a run that is paused does not ask
+		s.heard = slices.DeleteFunc(s.heard, func(p throttle.PeerSend) bool { return now.Sub(p.At) > shareKeep })
+	}
 	s.mu.Unlock()
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"rmmjob/checkpoint"
 	"rmmjob/internal/rmm"
 	"rmmjob/throttle"
 )
@@ -65,6 +66,34 @@ func TestSharing(t *testing.T) {
 	}
 	if n := count(other); len(n) != 0 {
 		t.Errorf("another account heard %v", n)
+	}
+}
+
+// A run that does not ask for hours does not keep what others sent in them.
+func TestSharingForgets(t *testing.T) {
+	t.Parallel()
+	dir, begin := t.TempDir(), time.Now().Add(-5*time.Hour)
+	ledger, err := checkpoint.OpenLedger(t.Context(), filepath.Join(dir, "sends.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ledger.Close() }()
+	s := newSharing("acc")
+	s.ledger = ledger
+	for i := range 3 * shareMost / 2 {
+		at := begin.Add(time.Duration(i) * 5 * time.Second)
+		if err := ledger.Add(t.Context(), "acc", "other", throttle.Read, at, 1); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.exchange(t.Context(), at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(s.heard); n > shareMost {
+		t.Errorf("%d sends are kept", n)
+	}
+	if n := len(s.known); n > 100 {
+		t.Errorf("%d slots are kept", n)
 	}
 }
 
