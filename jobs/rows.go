@@ -17,6 +17,7 @@ type Explode struct {
 
 // RowLimit is how many rows an export writes at most.
 type RowLimit struct {
+	Min   int  // fewer are not published
 	Limit int  // 0 for all
 	OK    bool // a file that was cut is what the job wants
 }
@@ -109,16 +110,24 @@ func (d *decoder) orderBy(n *yaml.Node, e *ExportSpec, path string, descending b
 	e.Sort = append(e.Sort, output.Order{Path: f.Path, Kind: f.Kind, Descending: descending})
 }
 
-// rowLimit reads how many rows are written at most.
+// rowLimit reads how many rows there must be, and how many are written at most.
 func (d *decoder) rowLimit(n *yaml.Node, e *ExportSpec) {
 	d.section(n, "rows", []field{
-		{"limit", need, d.number(&e.Rows.Limit, "limit", 1, 1<<31-1)},
+		{"min", false, d.number(&e.Rows.Min, "min", 1, 1<<31-1)},
+		{"limit", false, d.number(&e.Rows.Limit, "limit", 1, 1<<31-1)},
 		{"on_limit", false, func(n *yaml.Node) {
 			way := ""
 			d.choice(&way, "on_limit", "partial", "ok")(n)
 			e.Rows.OK = way == "ok"
 		}},
 	})
+	switch r := e.Rows; {
+	case n.Kind != yaml.MappingNode:
+	case r.Limit > 0 && r.Min > r.Limit:
+		d.fault(child(n, "min"), "", "min is more than limit, which is %d", r.Limit)
+	case child(n, "on_limit") != nil && child(n, "limit") == nil:
+		d.fault(child(n, "on_limit"), "remove it", "on_limit has no effect without limit")
+	}
 }
 
 // Order is the order of the rows of the export: what the job says, and among rows that are equal in it the usual order

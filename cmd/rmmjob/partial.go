@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"rmmjob/checkpoint"
 	"rmmjob/internal/output"
+	"rmmjob/jobs"
 	"rmmjob/runner"
 )
 
@@ -44,6 +46,9 @@ func (s *session) publish(ctx context.Context, sum *runner.Summary) (checkpoint.
 		return state, cause
 	}
 	if err := p.publish(ctx); err != nil {
+		if _, guard := errors.AsType[*jobs.GuardError](err); guard {
+			return checkpoint.RunGuard, err
+		}
 		return checkpoint.RunLocalIO, err
 	}
 	if state == checkpoint.RunOK && remembers(s.job) {

@@ -51,6 +51,10 @@ func (p *projection) publish(ctx context.Context) error {
 	if err := p.collect(ctx, set); err != nil {
 		return err
 	}
+	if n, least := set.Rows(), int64(p.job.Export.Rows.Min); n < least && p.gaps == nil {
+		return &jobs.GuardError{Guard: "rows.min", Message: fmt.Sprintf(
+			"the export has %s, and rows.min wants %d: nothing was published, the last files are untouched", count(n, "row"), least)}
+	}
 	limit := int64(p.job.Export.Rows.Limit)
 	if err := set.Write(limit); err != nil {
 		return fail(exitLocalIO, "%w", err)
