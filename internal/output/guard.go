@@ -9,20 +9,11 @@ import (
 // front: text that begins with = + - @, one of their full-width forms, a tab
 // or a line break. Numbers with a sign and phone numbers (+44 20 7946 0000)
 // stay as they are: nothing made of digits, blanks, points, commas and
-// parentheses computes anything. [Unguard] takes the apostrophe away again, so
-// text that already looks guarded gets one more.
+// parentheses computes anything. Text that already looks guarded gets one more,
+// so that no two texts are written alike.
 func Guard(text string) string {
 	if evaluated(strings.TrimLeft(text, "'")) {
 		return "'" + text
-	}
-	return text
-}
-
-// Unguard undoes Guard. On text that was never guarded it only changes what
-// begins with an apostrophe before something a spreadsheet would evaluate.
-func Unguard(text string) string {
-	if rest, ok := strings.CutPrefix(text, "'"); ok && evaluated(strings.TrimLeft(rest, "'")) {
-		return rest
 	}
 	return text
 }

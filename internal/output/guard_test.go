@@ -27,8 +27,8 @@ func TestCase_O11_FormulaGuard(t *testing.T) {
 				t.Errorf("formulas %q changed %q to %q", mode, in, got)
 			}
 		}
-		if got := Unguard(Guard(in)); got != in {
-			t.Errorf("Unguard(Guard(%q)) = %q", in, got)
+		if got := unguard(Guard(in)); got != in {
+			t.Errorf("unguard(Guard(%q)) = %q", in, got)
 		}
 	}
 	rec := parse(t, `{"n":-5,"f":-1.5E-3,"b":true,"l":["=1"]}`)
@@ -42,12 +42,20 @@ func TestCase_O11_FormulaGuard(t *testing.T) {
 	}
 }
 
+// unguard undoes Guard: if it always can, no two texts are written alike.
+func unguard(text string) string {
+	if rest, ok := strings.CutPrefix(text, "'"); ok && evaluated(strings.TrimLeft(rest, "'")) {
+		return rest
+	}
+	return text
+}
+
 func TestGuardIsReversible(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`'{0,3}[=+\-@\t]?[0-9A(). ]{0,4}`)).Draw(t, "text")
 		guarded := Guard(text)
-		if Unguard(guarded) != text {
-			t.Fatalf("Unguard(Guard(%q)) = %q", text, Unguard(guarded))
+		if unguard(guarded) != text {
+			t.Fatalf("unguard(Guard(%q)) = %q", text, unguard(guarded))
 		}
 		if evaluated(guarded) || guarded != text && !strings.HasPrefix(guarded, "'") {
 			t.Fatalf("Guard(%q) = %q", text, guarded)

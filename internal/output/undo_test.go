@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -91,39 +90,6 @@ func writeRecord(rt *rapid.T, spec Spec, rec Record) ([]byte, []Value) {
 	return b.Bytes(), row
 }
 
-// TestCase_O16_Undo: what Undo calls exact is exact.
-func TestCase_O16_Undo(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		style, text := anyStyle(rt), anyText().Draw(rt, "text")
-		got, exact := style.Undo(style.text(text))
-		if exact && got != text {
-			rt.Fatalf("%q in %+v comes back as %q", text, style, got)
-		}
-		if (style.Newlines == "" || style.Newlines == "keep") && !exact {
-			rt.Fatalf("%q in %+v is said to be lost", text, style)
-		}
-	})
-	for _, tt := range []struct {
-		style      Style
-		cell, text string
-		exact      bool
-	}{
-		{Style{}, "'=A1+1", "'=A1+1", true},
-		{Style{Formulas: "guard"}, "'=A1+1", "=A1+1", true},
-		{Style{Formulas: "guard"}, "''=A1+1", "'=A1+1", true},
-		{Style{Formulas: "guard"}, "=A1+1", "=A1+1", true},
-		{Style{Newlines: "space"}, "a b", "a b", false},
-		{Style{Newlines: "space"}, "ab", "ab", true},
-		{Style{Newlines: "escape"}, `a\r\nb`, "a\r\nb", false},
-		{Style{Newlines: "escape"}, `C:\temp`, `C:\temp`, true},
-		{Style{Newlines: "escape", Formulas: "guard"}, `'=a\nb`, "=a\nb", false},
-	} {
-		if text, exact := tt.style.Undo(tt.cell); text != tt.text || exact != tt.exact {
-			t.Errorf("Undo(%q) in %+v = %q, %v, want %q, %v", tt.cell, tt.style, text, exact, tt.text, tt.exact)
-		}
-	}
-}
-
 // TestCase_O16_UndoDate reads back what the notations write. Only of an hour
 // that comes twice the first one is taken.
 func TestCase_O16_UndoDate(t *testing.T) {
@@ -197,35 +163,5 @@ func TestUnchanged(t *testing.T) {
 		if got := tt.column.Unchanged(tt.cell, rec, tt.style); got != tt.want {
 			t.Errorf("%s in %+v: Unchanged(%q) = %v", tt.column.Path, tt.style, tt.cell, got)
 		}
-	}
-}
-
-// TestReversals wants an answer for every option and column format there is.
-func TestReversals(t *testing.T) {
-	answered := map[string]bool{}
-	for _, r := range Reversals() {
-		if r.Note == "" || answered[r.Option+" "+r.Value] {
-			t.Errorf("%+v", r)
-		}
-		answered[r.Option+" "+r.Value], answered[r.Option] = true, true
-	}
-	csvFormat, _ := FileFormatNamed(FileCSV)
-	for _, option := range csvFormat.Options {
-		if option != "publish" && !answered[option] {
-			t.Errorf("nothing is said about %s", option)
-		}
-	}
-	for _, want := range []string{"formulas keep", "formulas guard", "newlines keep", "newlines space", "newlines escape", "dates rfc3339", "dates excel", "dates ms"} {
-		if !answered[want] {
-			t.Errorf("nothing is said about %s", want)
-		}
-	}
-	for _, f := range Formats() {
-		if !answered["format "+f] && !answered["dates "+f] {
-			t.Errorf("nothing is said about the format %s", f)
-		}
-	}
-	if i := slices.IndexFunc(Reversals(), func(r Reversal) bool { return r.Option == "newlines" && r.Exact && r.Value != "keep" }); i >= 0 {
-		t.Error("a lost line break is promised back")
 	}
 }
