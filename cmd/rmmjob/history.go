@@ -33,6 +33,7 @@ type runInfo struct {
 	Finished *time.Time `json:"finished"`
 	Resumes  int        `json:"resumes"`
 	Error    *string    `json:"error"`
+	UndoOf   *string    `json:"undo_of"` // the run that it takes back; null otherwise
 	Counts   counts     `json:"counts"`
 
 	// Of a run at work, as it last told; null otherwise.
@@ -62,6 +63,11 @@ func (s *state) describeRun(ctx context.Context, r checkpoint.Run) (runInfo, err
 	if r.Error != "" {
 		info.Error = &r.Error
 	}
+	about, err := settingsOfRun(r)
+	if err != nil {
+		return runInfo{}, err
+	}
+	info.UndoOf = textOrNil(about.UndoOf)
 	if !r.Started.IsZero() {
 		t := r.Started.UTC()
 		info.Started = &t

@@ -160,6 +160,9 @@ func (a *app) printRun(r runInfo, rows map[string]int) {
 	t.add("file", r.JobPath)
 	t.add("account", r.Account)
 	t.add("kind", r.Kind)
+	if r.UndoOf != nil {
+		t.add("undo of", *r.UndoOf)
+	}
 	t.add("state", fmt.Sprintf("%s (exit %d)", r.State, r.ExitCode))
 	t.add("stage", r.Stage)
 	t.add("started", clock(r.Started))
