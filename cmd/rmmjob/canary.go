@@ -18,9 +18,10 @@ import (
 // for a decision.
 const stateWaiting = "canary_wait"
 
-// waits tells whether a run is in that state.
+// waits tells whether a run is in that state, also where its process died or lost
+// the service before it could say so.
 func waits(rec checkpoint.Run) bool {
-	return rec.State == checkpoint.RunStopped && rec.Stage == jobs.StageWait
+	return unfinished(rec.State) && rec.Stage == jobs.StageWait
 }
 
 // canaryFlags are the flags of the verbs that can try out the first writes.
@@ -154,11 +155,14 @@ func (s *session) setTrials(ctx context.Context) error {
 	return nil
 }
 
-// refuseWaiting refuses to run a job whose last run waits for a decision.
-func (s *session) refuseWaiting(last checkpoint.Run) error {
-	s.result.Run, s.result.State = last.ID, stateWaiting
-	return fail(exitCanary, "run %s of this job has tried out its first writes, and the rest waits for a decision", last.ID).
-		withHint("send the rest: %s", s.nextCommand("apply", last.ID)).
-		withHint("take the first ones back: %s", s.nextCommand("undo", last.ID)).
-		withHint("begin anew: %s", s.nextCommand("run", "--new", s.job.Path))
+// refuseWaiting refuses to go on with a run whose rest waits for a decision.
+func (a *app) refuseWaiting(last checkpoint.Run) error {
+	a.result.Run, a.result.Job, a.result.State, a.result.Next = last.ID, last.JobName, stateWaiting, a.nextCommand("apply", last.ID)
+	e := fail(exitCanary, "run %s of job %s has tried out its first writes, and the rest waits for a decision", last.ID, last.JobName).
+		withHint("send the rest: %s", a.nextCommand("apply", last.ID)).
+		withHint("take the first ones back: %s", a.nextCommand("undo", last.ID))
+	if last.Kind == kindUpdate {
+		e = e.withHint("begin anew: %s", a.nextCommand("run", "--new", last.JobPath))
+	}
+	return e
 }

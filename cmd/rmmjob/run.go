@@ -140,9 +140,11 @@ func (a *app) resumable(ctx context.Context, args []string) (checkpoint.Run, err
 		if err != nil {
 			return rec, err
 		}
+		if waits(rec) {
+			return rec, a.refuseWaiting(rec)
+		}
 		if !unfinished(rec.State) {
-			return rec, usagef("run %s is %s: there is nothing to resume", rec.ID, rec.State).
-				withHint("a new run: %s", a.nextCommand("run", rec.JobPath))
+			return rec, usagef("run %s is %s: there is nothing to resume", rec.ID, rec.State).withHint("%s", a.instead(rec))
 		}
 		return rec, nil
 	}
@@ -151,8 +153,12 @@ func (a *app) resumable(ctx context.Context, args []string) (checkpoint.Run, err
 		return checkpoint.Run{}, err
 	}
 	var found []checkpoint.Run
+	var waiting []checkpoint.Run
 	for _, rec := range runs {
-		if unfinished(rec.State) {
+		switch {
+		case waits(rec):
+			waiting = append(waiting, rec)
+		case unfinished(rec.State):
 			found = append(found, rec)
 		}
 	}
@@ -160,6 +166,9 @@ func (a *app) resumable(ctx context.Context, args []string) (checkpoint.Run, err
 	case 1:
 		return found[0], nil
 	case 0:
+		if len(waiting) > 0 {
+			return checkpoint.Run{}, a.refuseWaiting(waiting[0])
+		}
 		return checkpoint.Run{}, usagef("no run is unfinished: there is nothing to resume").withHint("all runs: %s", a.nextCommand("runs"))
 	}
 	e := usagef("%d runs are unfinished: name one", len(found))
@@ -167,6 +176,18 @@ func (a *app) resumable(ctx context.Context, args []string) (checkpoint.Run, err
 		e = e.withHint("%s  (%s, %s)", a.nextCommand("resume", rec.ID), rec.JobName, rec.State)
 	}
 	return checkpoint.Run{}, e
+}
+
+// instead is what to do about a run that cannot be resumed.
+func (a *app) instead(rec checkpoint.Run) string {
+	about, err := settingsOfRun(rec)
+	switch {
+	case rec.State == checkpoint.RunPlanned && rec.Stage == jobs.StagePlan:
+		return "to carry its plan out: " + a.nextCommand("apply", rec.ID)
+	case err == nil && about.UndoOf != "":
+		return "a new plan of what is left to take back: " + a.nextCommand("undo", about.UndoOf)
+	}
+	return "a new run: " + a.nextCommand("run", rec.JobPath)
 }
 
 // unfinished tells whether a run in this state can go on. A run that is running
@@ -399,7 +420,7 @@ func (s *session) choose(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if ok && waits(last) && !s.fresh && s.resume == "" {
+	if ok && waits(last) && !s.fresh {
 		return s.refuseWaiting(last)
 	}
 	if ok && unfinished(last.State) {
