@@ -157,6 +157,9 @@ func (e *Core) schedule(b *bucket, now time.Time) (gone [steps + 1]int) {
 
 func (p model) ramp(e *Core) time.Duration { return e.window / 6 }
 
+// few is the share of a limit below which others hardly count for the time left.
+const few = 0.05
+
 func (p model) rate(e *Core, b *bucket, now time.Time) (perSecond, fill float64) {
 	full := p.full(e, b)
 	if b.alone {
@@ -166,7 +169,12 @@ func (p model) rate(e *Core, b *bucket, now time.Time) (perSecond, fill float64)
 		return full, p.top(e, b) - b.crowd.expected(now, e.window)
 	}
 	p.refresh(e, b, now)
-	own := float64(e.mine(b, now)) / e.window.Seconds()
+	if n := b.crowd.expected(now, e.window); n < few*float64(b.limit) {
+		// So few may be gone with the next reading, or never have been there: between the
+		// rates with and without them.
+		return e.fair(b, now, (1+push/2)/2*full-n/e.window.Seconds()), 0
+	}
 	others := max(b.crowd.rate, b.crowd.count/e.window.Seconds())
+	own := float64(e.mine(b, now)) / e.window.Seconds()
 	return max(own, min(b.pace, e.fair(b, now, full-others))), 0
 }
