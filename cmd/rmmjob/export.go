@@ -91,7 +91,7 @@ func (a *app) reshape(ctx context.Context, st *state, rec checkpoint.Run, shape 
 	where.changes = "" // what has changed since is known only when the run is published
 	p.paths = where.outputs
 	list := claims(job, where, gaps != nil)
-	if err := clash(list); err != nil {
+	if err := a.claimable(job, list); err != nil {
 		return nil, err
 	}
 	if err := a.free(list, func(string) bool { return false }); err != nil {

@@ -83,6 +83,20 @@ func claims(job *jobs.Job, p places, partial bool) []claim {
 	return list
 }
 
+// claimable refuses files of a run that would be one, and those in the place of
+// what must not be lost.
+func (a *app) claimable(job *jobs.Job, list []claim) error {
+	if err := clash(list); err != nil {
+		return err
+	}
+	for _, c := range list {
+		if what := a.lost(c.path, job); what != "" {
+			return jobs.Errors{{Pos: c.pos, Message: fmt.Sprintf("%s would be %s: %s", c.what, what, c.path), Hint: "name another file"}}
+		}
+	}
+	return nil
+}
+
 // clash finds two files of a run that would be one.
 func clash(list []claim) error {
 	for i, c := range list {

@@ -30,7 +30,7 @@ func (f *flags) planPaths() *[]string {
 }
 
 // checkPlanPaths makes the paths absolute and refuses what cannot be written.
-func checkPlanPaths(paths []string) ([]string, error) {
+func (a *app) checkPlanPaths(paths []string) ([]string, error) {
 	out := make([]string, len(paths))
 	for i, path := range paths {
 		ending := strings.ToLower(filepath.Ext(path))
@@ -39,6 +39,9 @@ func checkPlanPaths(paths []string) ([]string, error) {
 		}
 		if out[i] = absolute(path); slices.Contains(out[:i], out[i]) {
 			return nil, usagef("--output %s is given twice", path)
+		}
+		if err := a.mayWrite("--output", out[i], nil); err != nil {
+			return nil, err
 		}
 		if err := output.Check(out[i]); err != nil {
 			return nil, fail(exitLocalIO, "%w", err)

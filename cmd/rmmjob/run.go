@@ -104,7 +104,7 @@ func planVerb(ctx context.Context, a *app, args []string) error {
 	if err != nil {
 		return err
 	}
-	files, err := checkPlanPaths(*paths)
+	files, err := a.checkPlanPaths(*paths)
 	if err != nil {
 		return err
 	}
@@ -274,6 +274,11 @@ func (s *session) finish(ctx context.Context) error {
 func (s *session) prepare(ctx context.Context, path string) (err error) {
 	if s.job, err = jobs.Load(path); err != nil {
 		return err
+	}
+	for _, file := range s.planFiles {
+		if err := s.mayWrite("--output", file, s.job); err != nil {
+			return err
+		}
 	}
 	if err := s.guards.apply(s.job); err != nil {
 		return err
@@ -541,7 +546,7 @@ func (s *session) expandTo(since string) error {
 		return err
 	}
 	s.about.Targets, s.about.Manifest, s.about.Changes = p.outputs, p.manifest, p.changes
-	return clash(claims(s.job, p, s.allowPartial))
+	return s.claimable(s.job, claims(s.job, p, s.allowPartial))
 }
 
 // dead tells whether a run can no longer be writing a file: it is another run of

@@ -46,7 +46,7 @@ func showVerb(ctx context.Context, a *app, args []string) error {
 	if !*plan && (*values || len(*paths) > 0) {
 		return usagef("--show-values and --output are about the plan: add --plan")
 	}
-	planFiles, err := checkPlanPaths(*paths)
+	planFiles, err := a.checkPlanPaths(*paths)
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,15 @@ type state struct {
 // stateDir returns the state folder. Simulated accounts have one of their own
 // inside it, so that no trial is ever taken for the real thing.
 func (a *app) stateDir() (string, error) {
+	dir, err := a.stateRoot()
+	if err == nil && a.sim.on {
+		dir = filepath.Join(dir, "sim")
+	}
+	return dir, err
+}
+
+// stateRoot is the state folder with all that is in it.
+func (a *app) stateRoot() (string, error) {
 	dir := a.settings.path("state_dir")
 	if dir == "" {
 		base := a.getenv("XDG_STATE_HOME")
@@ -41,9 +50,6 @@ func (a *app) stateDir() (string, error) {
 				withHint("set state_dir: --state-dir, RMMJOB_STATE_DIR, or state_dir in the config file")
 		}
 		dir = absolute(filepath.Join(base, "rmmjob"))
-	}
-	if a.sim.on {
-		dir = filepath.Join(dir, "sim")
 	}
 	return dir, nil
 }

@@ -45,6 +45,11 @@ func stateVerb(ctx context.Context, a *app, args []string) error {
 		}
 		return err
 	}
+	if *to != "-" {
+		if err := a.mayWrite("--to", absolute(*to), nil); err != nil {
+			return err
+		}
+	}
 	st, err := a.openState(ctx)
 	if err != nil {
 		return err

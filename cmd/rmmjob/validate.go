@@ -129,7 +129,7 @@ func (a *app) validateExport(job *jobs.Job) (string, error) {
 	now := a.now()
 	where, err := expand(job, now, output.Vars{Job: job.Name, Account: a.settings.text("account"), Run: newRunID(now, job.Name)})
 	if err == nil {
-		err = clash(claims(job, where, false))
+		err = a.claimable(job, claims(job, where, false))
 	}
 	if err != nil {
 		return "", err

@@ -63,3 +63,24 @@ func foldsNames(path string) bool {
 	_, err = os.Lstat(filepath.Join(dir, strings.ToUpper(filepath.Base(probe.Name()))))
 	return err == nil
 }
+
+// Within tells whether a file at path is in a folder or below it, now or once it
+// is written: after symbolic links, and by whichever name the folder goes. The
+// folder need not exist.
+func Within(folder, path string) bool {
+	folder = settled(folder)
+	there, err := os.Stat(folder)
+	for dir := filepath.Dir(settled(path)); ; dir = filepath.Dir(dir) {
+		if dir == folder {
+			return true
+		}
+		if err == nil {
+			if info, err := os.Stat(dir); err == nil && os.SameFile(there, info) {
+				return true
+			}
+		}
+		if filepath.Dir(dir) == dir {
+			return false
+		}
+	}
+}

@@ -365,3 +365,32 @@ func TestReservedNames(t *testing.T) {
 		}
 	}
 }
+
+func TestWithin(t *testing.T) {
+	dir := t.TempDir()
+	in := func(parts ...string) string { return filepath.Join(append([]string{dir}, parts...)...) }
+	if err := os.MkdirAll(in("real", "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	linked := os.Symlink(in("real"), in("link")) == nil
+	tests := []struct {
+		folder, path string
+		want         bool
+	}{
+		{in("real"), in("real", "x.csv"), true},
+		{in("real"), in("real", "sub", "more", "x.csv"), true},
+		{in("real"), in("real.csv"), false},
+		{in("real"), in("real", "..", "x.csv"), false},
+		{in("real"), in("other", "..", "real", "x.csv"), true},
+		{in("not", "yet"), in("not", "yet", "x.csv"), true},
+		{in("not", "yet"), in("not", "yetx.csv"), false},
+		{in("real"), in("link", "sub", "x.csv"), linked},
+		{in("link"), in("real", "x.csv"), linked},
+		{in("link", "not", "yet"), in("real", "not", "yet", "x.csv"), linked},
+	}
+	for _, tt := range tests {
+		if got := Within(tt.folder, tt.path); got != tt.want {
+			t.Errorf("Within(%s, %s) = %v", tt.folder, tt.path, got)
+		}
+	}
+}
