@@ -143,7 +143,7 @@ var doubleBraces = strings.NewReplacer("{", "{{", "}", "}}")
 // manifest reads true, false or the path of the manifest.
 func (d *decoder) manifest(n *yaml.Node) Manifest {
 	m := Manifest{Pos: d.pos(n.Line, n.Column)}
-	if n.Kind == yaml.ScalarNode && n.Tag == "!!bool" {
+	if isSwitch(n) {
 		d.flag(&m.Beside, "manifest")(n)
 		return m
 	}

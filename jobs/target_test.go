@@ -61,6 +61,8 @@ func TestTargetFaults(t *testing.T) {
 			`5:13: the manifest cannot go to standard output (write true or name a file)`,
 		}},
 		{"twice", "  to: [a.csv, {path: ./a.csv}]\n", []string{`4:15: this output is there twice (the first is in line 4)`}},
+		{"a manifest yes", "  to: a.csv\n  manifest: yes\n", []string{`5:13: manifest must be true or false, not "yes" (write true)`}},
+		{"a manifest Off", "  to: a.csv\n  manifest: 'Off'\n", []string{`5:13: manifest must be true or false, not "Off" (write false)`}},
 		{"manifest of nothing", "  to: '-'\n  manifest: true\n", []string{`5:13: a manifest is about files, and the only output is standard output (remove it)`}},
 		{"standard output twice", "  to: ['-', {path: '-', format: json}]\n", []string{`4:13: this output is there twice (the first is in line 4)`}},
 	}

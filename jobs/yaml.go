@@ -407,14 +407,20 @@ func (d *decoder) flag(p *bool, name string) func(*yaml.Node) {
 		switch {
 		case n.Kind == yaml.ScalarNode && n.Tag == "!!bool":
 			*p = strings.EqualFold(n.Value, "true")
-		case n.Kind == yaml.ScalarNode && slices.Contains([]string{"yes", "on", "y", "true"}, strings.ToLower(n.Value)):
-			d.fault(n, "write true", "%s must be true or false, not %q", name, n.Value)
-		case n.Kind == yaml.ScalarNode && slices.Contains([]string{"no", "off", "n", "false"}, strings.ToLower(n.Value)):
-			d.fault(n, "write false", "%s must be true or false, not %q", name, n.Value)
+		case isSwitch(n):
+			d.fault(n, "write "+switches[strings.ToLower(n.Value)], "%s must be true or false, not %q", name, n.Value)
 		default:
 			d.fault(n, "", "%s must be true or false, not %s", name, kind(n))
 		}
 	}
+}
+
+// switches are the words that people write for true and false.
+var switches = map[string]string{"yes": "true", "on": "true", "y": "true", "true": "true", "no": "false", "off": "false", "n": "false", "false": "false"}
+
+// isSwitch tells whether a node is true or false, or is taken for one of them.
+func isSwitch(n *yaml.Node) bool {
+	return n.Kind == yaml.ScalarNode && switches[strings.ToLower(n.Value)] != ""
 }
 
 // digits is how whole numbers are written. 010 is refused: YAML takes it for 8, people for 10.
