@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -48,7 +49,11 @@ func (e *ExportSpec) OutputSpec(t Target) output.Spec {
 func (d *decoder) fits(e *ExportSpec) {
 	for _, t := range e.To {
 		if err := e.OutputSpec(t).Validate(t.Format); err != nil {
-			d.faultAt(t.Pos.Line, t.Pos.Column, "", "%s", err)
+			hint := ""
+			if t.Format == output.FileSQLite && len(t.Key) == 0 && e.Explode.Path != "" {
+				hint = fmt.Sprintf("for example key: [%s, %s.name], which must tell the elements of %s apart", cmp.Or(e.From.Key, "uid"), e.Explode.Path, e.Explode.Path)
+			}
+			d.faultAt(t.Pos.Line, t.Pos.Column, hint, "%s", err)
 		}
 	}
 	isFile := func(t Target) bool { return t.Path != "-" }

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"rmmjob/checkpoint"
 	"rmmjob/internal/output"
-	"rmmjob/jobs"
 	"rmmjob/runner"
 )
 
@@ -46,7 +44,7 @@ func (s *session) publish(ctx context.Context, sum *runner.Summary) (checkpoint.
 		return state, cause
 	}
 	if err := p.publish(ctx); err != nil {
-		if _, guard := errors.AsType[*jobs.GuardError](err); guard {
+		if code, _ := classify(err, s.stop); code == exitGuard {
 			return checkpoint.RunGuard, err
 		}
 		return checkpoint.RunLocalIO, err

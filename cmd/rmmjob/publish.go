@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"rmmjob/checkpoint"
@@ -57,7 +58,7 @@ func (p *projection) publish(ctx context.Context) error {
 	}
 	limit := int64(p.job.Export.Rows.Limit)
 	if err := set.Write(limit); err != nil {
-		return fail(exitLocalIO, "%w", err)
+		return writeFault(err)
 	}
 	if limit > 0 {
 		p.cut = max(0, set.Rows()-limit)
@@ -82,6 +83,15 @@ func (p *projection) publish(ctx context.Context) error {
 		}
 	}
 	return p.manifests(made)
+}
+
+// writeFault is the fault of files that could not be made.
+func writeFault(err error) error {
+	if _, ok := errors.AsType[*output.KeyError](err); ok {
+		return fail(exitGuard, "%w", err).
+			withHint("nothing was published; name a key that tells the rows apart, such as key: [uid, software.name]")
+	}
+	return fail(exitLocalIO, "%w", err)
 }
 
 // leftOut says what the limit of the job has left out; "" for nothing.

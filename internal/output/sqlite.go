@@ -25,6 +25,19 @@ const (
 	ModeReplace = "replace" // as merge, and rows that are no longer in the source are deleted
 )
 
+// KeyError says that the key of a table does not tell the rows of a run apart, so
+// that the table would hold fewer of them.
+type KeyError struct {
+	Key     []string // columns by heading
+	Rows    int64    // of the run
+	Repeats int64    // rows with the key of an earlier one
+}
+
+// Error tells how many rows would be missing.
+func (e *KeyError) Error() string {
+	return fmt.Sprintf("%d of %d rows have the key (%s) of another row of the same run: the table would lack them", e.Repeats, e.Rows, strings.Join(e.Key, ", "))
+}
+
 // errClosed is for rows that come too late.
 var errClosed = errors.New("the file is already complete")
 
@@ -460,16 +473,8 @@ func looksNumeric(text string) bool {
 	return text != "" && strings.Trim(text, "0123456789+-.eE \t\n\v\f\r") == ""
 }
 
-// Rows is the number of rows so far, repeated ones included.
+// Rows is the number of rows so far.
 func (d *sqliteFile) Rows() int64 { return d.rows }
-
-// Warnings tells of rows that replaced others of the same run.
-func (d *sqliteFile) Warnings() []string {
-	if d.repeats == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("%d rows have the key of an earlier row of this run, which they replaced: the key of the table is too short for the source", d.repeats)}
-}
 
 // Close ends the transaction and writes the database to the output.
 func (d *sqliteFile) Close() error {
@@ -487,6 +492,13 @@ func (d *sqliteFile) Close() error {
 
 func (d *sqliteFile) save() error {
 	ctx := context.Background()
+	if d.repeats > 0 {
+		e := &KeyError{Rows: d.rows, Repeats: d.repeats}
+		for _, i := range d.key {
+			e.Key = append(e.Key, d.columns[i].name)
+		}
+		return e
+	}
 	if d.replace && len(d.key) > 0 {
 		if err := d.deleteUnseen(ctx); err != nil {
 			return fmt.Errorf("table %s: delete rows that are gone: %w", d.table, err)
