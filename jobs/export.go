@@ -172,8 +172,8 @@ func (e *ExportWork) Settle(ctx context.Context, stage string, a Answers) (Step,
 	case stage == StageDetails:
 		step = Step{Done: true, Note: e.withoutDetail(s.absent)}
 	default:
-		note, err := e.withoutList(s)
-		if err != nil {
+		note, err := e.withoutList(ctx, a, s)
+		if err != nil && !e.set.AllowPartial {
 			return Step{}, err
 		}
 		if len(e.job.Export.With) > 0 {
@@ -207,15 +207,24 @@ func (e *ExportWork) complete(ctx context.Context, a Answers, last string, s sur
 	}
 	all := survey{}
 	for _, stage := range []string{StageParents, StageRead, StageDetails} {
+		part, err := s, error(nil)
+		if stage != last {
+			if part, err = e.survey(ctx, stage, a); err != nil {
+				return err
+			}
+		}
+		all.join(part)
+		if stage == StageRead {
+			_, err := e.withoutList(ctx, a, part)
+			if fault, missing := errors.AsType[*IncompleteError](err); missing {
+				all.join(survey{open: 1, fault: fault})
+			} else if err != nil {
+				return err
+			}
+		}
 		if stage == last {
-			all.join(s)
 			break
 		}
-		before, err := e.survey(ctx, stage, a)
-		if err != nil {
-			return err
-		}
-		all.join(before)
 	}
 	return all.incomplete()
 }
@@ -225,15 +234,21 @@ func (e *ExportWork) complete(ctx context.Context, a Answers, last string, s sur
 // counted.
 func (e *ExportWork) spread(ctx context.Context, a Answers) (Step, error) {
 	var all []parent
+	var faults Errors
 	leftOut := 0
 	for p, err := range e.parents(ctx, a) {
-		if err != nil {
+		switch {
+		case err != nil:
 			return Step{}, err
-		}
-		if p.reason != "" {
+		case p.reason != "" && p.word != nil:
+			faults = append(faults, e.unfit(p))
+		case p.reason != "":
 			leftOut++
 		}
 		all = append(all, p)
+	}
+	if err := faults.err(); err != nil {
+		return Step{}, err
 	}
 	items := func(yield func(Item) bool) {
 		for i, p := range all {
@@ -262,25 +277,55 @@ func (it Item) skipped(reason string) Item {
 	return Item{Key: it.Key, Birth: Skipped, Reason: reason}
 }
 
-// withoutList says which of the parents, or of what the job names, have no such
-// list or answer. It is no success if none of what the job names is there.
-func (e *ExportWork) withoutList(s survey) (note string, err error) {
-	given := e.job.Export.Given
-	if given == nil {
+// withoutList says how many of the parents have no such list or answer. What the
+// job names must be there: the error tells which is not.
+func (e *ExportWork) withoutList(ctx context.Context, a Answers, s survey) (note string, err error) {
+	named, key := e.named()
+	switch {
+	case s.absent == 0:
+		return "", nil
+	case named == 0:
 		return e.leftOut(s.absent, "the service has no such list for them (404 or 400)"), nil
 	}
-	if s.absent == 0 {
-		return "", nil
+	names := s.gone
+	if e.job.Export.Given == nil {
+		if names, err = e.wordsOf(ctx, a, s.gone); err != nil {
+			return "", err
+		}
 	}
-	names := strings.Join(s.gone, ", ")
-	if more := s.absent - len(s.gone); more > 0 {
-		names += fmt.Sprintf(" and %d more", more)
+	text := strings.Join(names, ", ")
+	if more := s.absent - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
-	note = fmt.Sprintf("%s: %d of the %d that %s names are not there (404 or 400): %s", e.job.Export.From.Name, s.absent, len(given), e.reach.given, names)
-	if s.absent == s.judged {
-		return "", &IncompleteError{Message: note}
+	return "", &IncompleteError{Message: fmt.Sprintf("%s: the service has nothing (404 or 400) for %d of the %d that %s names: %s", e.job.Export.From.Name, s.absent, named, key, text)}
+}
+
+// named is how many the job names of what it reads, one request each, and the key
+// that does so; 0 if it reads what there is.
+func (e *ExportWork) named() (n int, key string) {
+	switch x := e.job.Export; {
+	case x.Given != nil:
+		return len(x.Given), e.reach.given
+	case e.reach.parents == "devices":
+		return len(x.Devices), "devices"
+	case e.reach.parents == "sites":
+		return len(x.Sites), "sites"
 	}
-	return note, nil
+	return 0, ""
+}
+
+// wordsOf are the names that the job has for parents.
+func (e *ExportWork) wordsOf(ctx context.Context, a Answers, fills []string) ([]string, error) {
+	var words []string
+	for p, err := range e.parents(ctx, a) {
+		if err != nil {
+			return nil, err
+		}
+		if p.word != nil && slices.Contains(fills, p.fills) {
+			words = append(words, p.word.Text)
+		}
+	}
+	return words, nil
 }
 
 // leftOut says for people how many parents an export does without, and why.

@@ -57,6 +57,15 @@ var audits = map[string]struct{ op, path string }{
 	"esxihost": {"esxi-audit", "systemInfo.serviceTag"},
 }
 
+// auditReads are the reads that audits has for the classes of devices.
+func auditReads() []string {
+	var names []string
+	for _, audit := range audits {
+		names = append(names, audit.op)
+	}
+	return names
+}
+
 // auditOf is the one read of the audit of a device; false if its class has none. A device that does not tell its class is
 // asked like a computer.
 func auditOf(device []byte) (Item, bool) {

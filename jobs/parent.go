@@ -19,6 +19,7 @@ type parent struct {
 	siteUid, siteName, hostname string
 	reason                      string // why it is left out; "" for one that has what is read
 	stamp                       string // of the last audit of a device
+	word                        *Word  // by which the job names it; nil for one of all
 }
 
 // parentLists are what the stage of the parents walks: the sites or devices, and for devices that are chosen by their
@@ -38,7 +39,8 @@ func (e *ExportWork) parentLists() []list {
 	return lists
 }
 
-// parents yields the sites or devices that the list is to be read for. Those that have none come with the reason.
+// parents yields the sites or devices that the list is to be read for. Those that have none come with the reason, and so
+// do devices that the job names and that are not at the sites that it names.
 func (e *ExportWork) parents(ctx context.Context, a Answers) iter.Seq2[parent, error] {
 	return func(yield func(parent, error) bool) {
 		chosen, err := e.chosen(ctx, a)
@@ -52,7 +54,7 @@ func (e *ExportWork) parents(ctx context.Context, a Answers) iter.Seq2[parent, e
 				return
 			}
 			p := e.parentOf(el)
-			if !chosen.has(p) {
+			if !chosen.choose(&p, e.reach.parents == "devices") {
 				continue
 			}
 			if !yield(p, nil) {
@@ -80,11 +82,25 @@ func (e *ExportWork) parentOf(el Element) parent {
 	return p
 }
 
-// chosen is what a job reads of all sites or devices. Nil sets choose all.
-type chosen struct{ sites, devices map[string]bool } // by uid
+// chosen is what a job reads of all sites or devices, and how it names them. Nil maps choose all.
+type chosen struct{ sites, devices map[string]*Word } // by uid
 
-func (c chosen) has(p parent) bool {
-	return (c.sites == nil || c.sites[p.siteUid]) && (c.devices == nil || c.devices[p.uid])
+// choose tells whether a parent is chosen, and notes by which word.
+func (c chosen) choose(p *parent, device bool) bool {
+	site := c.sites[p.siteUid]
+	elsewhere := c.sites != nil && site == nil
+	if !device {
+		p.word = site
+		return !elsewhere
+	}
+	p.word = c.devices[p.uid]
+	switch {
+	case c.devices == nil:
+		return !elsewhere
+	case p.word != nil && elsewhere:
+		p.reason = "it is at none of the sites that the job names"
+	}
+	return p.word != nil
 }
 
 // chosen looks the names of the job up in the lists of sites and devices. A name that is unknown or fits several is a
@@ -94,7 +110,7 @@ func (e *ExportWork) chosen(ctx context.Context, a Answers) (c chosen, err error
 	for _, by := range []struct {
 		words      []Word
 		list, name string
-		to         *map[string]bool
+		to         *map[string]*Word
 	}{
 		{e.job.Export.Sites, "sites", "name", &c.sites}, {e.job.Export.Devices, "devices", "hostname", &c.devices},
 	} {
@@ -110,11 +126,11 @@ func (e *ExportWork) chosen(ctx context.Context, a Answers) (c chosen, err error
 	return c, faults.err()
 }
 
-// lookUp finds the uids that words mean, by uid or by name, exactly.
-func lookUp(list iter.Seq2[Element, error], words []Word, what, field string) (map[string]bool, Errors, error) {
+// lookUp finds the uids that words mean, by uid or by name, without regard to case, as the rows of updates are matched.
+func lookUp(list iter.Seq2[Element, error], words []Word, what, field string) (map[string]*Word, Errors, error) {
 	wanted := make(map[string][]string, len(words)) // uids that fit
 	for _, w := range words {
-		wanted[w.Text] = nil
+		wanted[normalise(w.Text)] = nil
 	}
 	var names []string
 	for el, err := range list {
@@ -124,17 +140,18 @@ func lookUp(list iter.Seq2[Element, error], words []Word, what, field string) (m
 		uid, name := keyOf("uid", el.JSON), keyOf(field, el.JSON)
 		names = append(names, name)
 		for _, text := range []string{uid, name} {
+			text = normalise(text)
 			if fits, ok := wanted[text]; ok && uid != "" && !slices.Contains(fits, uid) {
 				wanted[text] = append(fits, uid)
 			}
 		}
 	}
-	found := make(map[string]bool, len(words))
+	found := make(map[string]*Word, len(words))
 	var faults Errors
-	for _, w := range words {
-		switch fits := wanted[w.Text]; len(fits) {
+	for i, w := range words {
+		switch fits := wanted[normalise(w.Text)]; len(fits) {
 		case 1:
-			found[fits[0]] = true
+			found[fits[0]] = &words[i]
 		case 0:
 			e := &Error{Pos: w.Pos, Message: fmt.Sprintf("the account has no %s %q", what[:len(what)-1], clip(w.Text, 60))}
 			if near := spell.Nearest(w.Text, names); near != "" {
@@ -149,6 +166,16 @@ func lookUp(list iter.Seq2[Element, error], words []Word, what, field string) (m
 		}
 	}
 	return found, faults, nil
+}
+
+// unfit is the fault of a parent that the job names and that cannot have what is read.
+func (e *ExportWork) unfit(p parent) *Error {
+	from := e.job.Export.From
+	fault := &Error{Pos: p.word.Pos, Message: fmt.Sprintf("%q has no %s: %s", clip(p.word.Text, 60), from.Name, p.reason), Hint: "remove it"}
+	if isAudit := slices.Contains(auditReads(), from.Name); isAudit && audits[p.class].op != "" && p.class != e.reach.class {
+		fault.Hint = "from: " + audits[p.class].op + " reads its audit"
+	}
+	return fault
 }
 
 // lineage tells rows what they belong to.

@@ -125,7 +125,7 @@ func scopeHint(key string, op rmm.Operation, takes []string) string {
 	return "remove it; where chooses among the rows"
 }
 
-// places reads a list of names, or a single one. A name that is there twice is a fault.
+// places reads a list of names, or a single one. A name that is there twice, if only in another case, is a fault.
 func (d *decoder) places(n *yaml.Node, key string) []Word {
 	items := []*yaml.Node{n}
 	if n.Kind == yaml.SequenceNode {
@@ -140,11 +140,11 @@ func (d *decoder) places(n *yaml.Node, key string) []Word {
 		if !ok {
 			continue
 		}
-		if line, twice := first[s]; twice {
+		if line, twice := first[normalise(s)]; twice {
 			d.fault(item, "remove one of them", "%q is there twice; the first is in line %d", clip(s, 40), line)
 			continue
 		}
-		first[s] = item.Line
+		first[normalise(s)] = item.Line
 		list = append(list, Word{s, d.pos(item.Line, item.Column)})
 	}
 	return list

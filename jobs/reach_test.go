@@ -97,7 +97,7 @@ func TestScope(t *testing.T) {
 		rows               []string
 		asked              map[string]int
 	}{
-		{"site-variables", "sites: [Contoso, s2]", "siteUid siteName id", []string{"s1|Contoso|1", "s2|Fabrikam|1"}, map[string]int{"sites": 1, "site-variables": 2}},
+		{"site-variables", "sites: [contoso, S2]", "siteUid siteName id", []string{"s1|Contoso|1", "s2|Fabrikam|1"}, map[string]int{"sites": 1, "site-variables": 2}},
 		{"site-variables", "uids: s3", "siteUid siteName id", []string{"s3||1"}, map[string]int{"site-variables": 1}},
 		{"device-software", "sites: Contoso", "siteName hostname deviceUid name", []string{"Contoso|H0|d0|Chrome", "Contoso|H0|d0|Zip"}, map[string]int{"sites": 1, "devices": 1, "device-software": 1}},
 		{"device-software", "sites: Empty", "name", nil, map[string]int{"sites": 1, "devices": 1}},
@@ -132,6 +132,12 @@ func TestScopeFaults(t *testing.T) {
 		"sites: [Contosso, Fabrikam, Twin]": `j.yaml:5:11: the account has no site "Contosso" (did you mean "Contoso"?)` + "\n" +
 			`j.yaml:5:31: 2 sites are called "Twin" (name the one by its uid)`,
 		"devices: [nobody]": `j.yaml:5:13: the account has no device "nobody"`,
+		"sites: [TWIN]":     `j.yaml:5:11: 2 sites are called "TWIN" (name the one by its uid)`,
+		// What is named and has not what is read is never left out in silence.
+		"devices: [H0, h1, H2, H3]": `j.yaml:5:17: "h1" has no device-audit: not applicable to a device of class printer (from: printer-audit reads its audit)` + "\n" +
+			`j.yaml:5:21: "H2" has no device-audit: not applicable to a device of class esxihost (from: esxi-audit reads its audit)` + "\n" +
+			`j.yaml:5:25: "H3" has no device-audit: not applicable to a device of class rmmnetworkdevice (remove it)`,
+		"devices: [H0]\n  sites: [Fabrikam]": `j.yaml:5:13: "H0" has no device-audit: it is at none of the sites that the job names (remove it)`,
 	} {
 		from := "site-variables"
 		if strings.HasPrefix(job, "devices") {
@@ -158,26 +164,36 @@ func TestScopeFaults(t *testing.T) {
 	}
 }
 
-// Objects that the job names and that are not there are told by name; if none is there, nothing is published.
+// Objects that the job names and that are not there are told by name, and nothing is published.
 func TestCase_D23_NamedObjects(t *testing.T) {
-	d := exporter(t, "device", 50, estate, "uids: [d1, gone]")
-	if err := d.run(); err != nil {
-		t.Fatal(err)
-	}
-	if got := d.rowsAt("uid", "hostname"); !slices.Equal(got, []string{"d1|one"}) {
-		t.Errorf("rows %q", got)
-	}
-	if note := strings.Join(d.notes, "\n"); note != "device: 1 of the 2 that uids names are not there (404 or 400): gone" {
-		t.Errorf("note %q", note)
-	}
-	for _, r := range d.sent {
-		if r.Query.Has("page") || r.Query.Has("max") {
-			t.Errorf("a single object is asked for with %v", r.Query)
+	for _, tt := range []struct{ from, job, want string }{
+		{"device", "uids: [d1, gone]", "device: the service has nothing (404 or 400) for 1 of the 2 that uids names: gone"},
+		{"device", "uids: gone", "device: the service has nothing (404 or 400) for 1 of the 1 that uids names: gone"},
+		{"device-alerts-open", "devices: [H0, h1]", "device-alerts-open: the service has nothing (404 or 400) for 1 of the 2 that devices names: h1"},
+	} {
+		d := exporter(t, tt.from, 50, estate, tt.job)
+		if why := d.incomplete(); why != tt.want {
+			t.Errorf("%s of %s: %q", tt.from, tt.job, why)
+		}
+		for _, r := range d.sent {
+			if r.Op == "device" && (r.Query.Has("page") || r.Query.Has("max")) {
+				t.Errorf("a single object is asked for with %v", r.Query)
+			}
+		}
+		d = exporter(t, tt.from, 50, estate, tt.job)
+		whole := d.make
+		d.make = func() work {
+			w := whole().(*ExportWork)
+			w.set.AllowPartial = true
+			return w
+		}
+		if why := d.incomplete(); why != tt.want {
+			t.Errorf("%s of %s, partial: %q", tt.from, tt.job, why)
 		}
 	}
-	d = exporter(t, "device", 50, estate, "uids: [gone]")
-	if why := d.incomplete(); !strings.Contains(why, "gone") {
-		t.Errorf("the reason %q", why)
+	d := exporter(t, "device-alerts-open", 50, estate, "sites: Contoso")
+	if err := d.run(); err != nil { // H1 is not named
+		t.Error(err)
 	}
 }
 

@@ -392,7 +392,7 @@ func (r *run) settle(ctx, store context.Context) (bool, error) {
 		r.stopAs(checkpoint.RunGuard, err)
 		return true, nil
 	case errors.As(err, &faults):
-		r.stopAs(checkpoint.RunStopped, err)
+		r.stopAs(faultState(r.stage), err)
 		return true, nil
 	case ctx.Err() != nil:
 		r.stop(ctx)
@@ -425,6 +425,16 @@ func (r *run) settle(ctx, store context.Context) (bool, error) {
 		return true, nil
 	}
 	return false, nil
+}
+
+// faultState is the state of a run whose job turns out to be at fault. As long as it has only read it ends for good:
+// going on would meet the same fault. A run that may have written can go on once the fault is mended.
+func faultState(stage string) checkpoint.RunState {
+	switch stage {
+	case jobs.StageParents, jobs.StageSource, jobs.StageRead, jobs.StageDetails:
+		return checkpoint.RunIncomplete
+	}
+	return checkpoint.RunStopped
 }
 
 // stopAs notes why the run stops, once: the first reason counts.

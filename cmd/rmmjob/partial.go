@@ -22,6 +22,9 @@ func (f *flags) allowPartial() *bool {
 // which is partial where a limit of the job has left rows out.
 func (s *session) publish(ctx context.Context, sum *runner.Summary) (checkpoint.RunState, error) {
 	p, state, cause := s.project(), sum.State, sum.Err
+	if _, fault := errors.AsType[jobs.Errors](cause); fault {
+		return state, cause // of the job: what was read is not what was meant
+	}
 	if state == checkpoint.RunPartial && cause == nil {
 		// The export is proved complete all the same: what failed belongs to a walk
 		// over a list that another one has replaced.

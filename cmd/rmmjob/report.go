@@ -101,6 +101,9 @@ func (s *session) headline(sum runner.Summary) string {
 	case checkpoint.RunGuard:
 		return "stopped by a guard"
 	case checkpoint.RunIncomplete:
+		if s.result.Code == exitUsage {
+			return "ended by a fault of the job"
+		}
 		if len(s.result.Files) > 0 {
 			return "incomplete"
 		}

@@ -649,13 +649,13 @@ func (s *session) conclude(sum runner.Summary, err error) error {
 	}
 	if cause != nil {
 		text = cause.Error()
-		if c, h := classify(cause, s.stop); c != exitInternal && (state == checkpoint.RunStopped && c == exitUsage) {
+		if c, h := classify(cause, s.stop); c == exitUsage && (state == checkpoint.RunStopped || state == checkpoint.RunIncomplete) {
 			code, hint = c, h
 		} else {
 			hint = h
 		}
 	}
-	if state == checkpoint.RunIncomplete && s.job.Export != nil {
+	if code == exitIncomplete && s.job.Export != nil {
 		hint = s.partialHint()
 	}
 	if err := s.st.store.EndRun(ctx, s.rec.ID, s.now(), state, int(code), text); err != nil {
