@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"rmmjob/checkpoint"
 	"rmmjob/internal/output"
+	"rmmjob/jobs"
 	"rmmjob/runner"
 )
 
