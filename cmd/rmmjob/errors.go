@@ -57,7 +57,7 @@ func causeOf(err error, stop stopSignals) (exitCode, string) {
 	case errors.As(err, &guard):
 		return exitGuard, ""
 	case errors.As(err, &incomplete):
-		return exitIncomplete, "nothing was published; the last complete file is untouched"
+		return exitIncomplete, ""
 	case errors.As(err, &exhausted):
 		return exitThrottled, ""
 	case errors.As(err, &corrupt), errors.As(err, &version), errors.As(err, &stateIO):

@@ -51,7 +51,7 @@ func exportVerb(ctx context.Context, a *app, args []string) error {
 	}
 	p.tell()
 	if p.gaps != nil {
-		return fail(exitIncomplete, "the files are incomplete: %s", p.gaps[0]).withHint("what is missing is in the manifest beside each of them")
+		return fail(exitIncomplete, "the files are incomplete: %s", p.gaps[0]).withHint("what is missing is in %s", p.result.Files[0].Manifest)
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func (a *app) reshape(ctx context.Context, st *state, rec checkpoint.Run, shape 
 		return nil, err
 	}
 	job.Export.Manifest.Beside = manifest
-	if err := a.standardOutput(job); err != nil {
+	if err := a.standardOutput(job, partial); err != nil {
 		return nil, err
 	}
 	p := &projection{app: a, st: st, rec: rec, job: job, temp: rec.ID + "-export"}

@@ -34,8 +34,11 @@ func (p *projection) manifests(made []output.Made) error {
 			Warnings: made[i].Warnings, Columns: output.ManifestColumns(p.job.Export.Columns, output.StyleFor(to.Format, to.Style)),
 		}
 		all = append(all, f)
+		p.result.Files[i].Manifest = p.manifest
 		if beside {
-			problems = append(problems, publish(output.ManifestPath(p.paths[i]), f))
+			place := output.ManifestPath(p.paths[i])
+			p.result.Files[i].Manifest = place
+			problems = append(problems, publish(place, f))
 		}
 	}
 	if p.manifest != "" && len(all) > 0 {

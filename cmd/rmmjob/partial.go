@@ -79,8 +79,10 @@ func (s *session) resumeCommand() string {
 
 // partialHint is the way to what an incomplete export has read.
 func (s *session) partialHint() string {
-	if s.allowPartial {
-		return "what is missing is in the manifest; the last complete file is untouched"
+	for _, f := range s.result.Files {
+		if f.Partial {
+			return "what is missing is in " + f.Manifest + "; the last complete file is untouched"
+		}
 	}
 	return "nothing was published; the last complete file is untouched\n" +
 		"to have what came all the same: " + s.nextCommand("export", s.rec.ID, "--allow-partial", "--to", "FILE")

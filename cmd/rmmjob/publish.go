@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 
 	"rmmjob/checkpoint"
 	"rmmjob/internal/output"
@@ -68,6 +70,9 @@ func (p *projection) publish(ctx context.Context) error {
 			return fail(exitLocalIO, "%w", err)
 		}
 	}
+	if err := p.heard(); err != nil {
+		return err
+	}
 	made, err := set.Publish(p.now())
 	for i, m := range made {
 		p.result.Files = append(p.result.Files, p.describe(i, m))
@@ -83,6 +88,20 @@ func (p *projection) publish(ctx context.Context) error {
 		}
 	}
 	return p.manifests(made)
+}
+
+// heard is the error of standard output that did not take what went there, as on
+// a full disk: then the files, which belong together with it, get no names. A
+// reader that has gone away has what it wanted.
+func (p *projection) heard() error {
+	err := p.stdout.lost()
+	if p.stdout.closed() {
+		err = os.ErrClosed
+	}
+	if err == nil || !slices.Contains(p.paths, "-") {
+		return nil
+	}
+	return fail(exitLocalIO, "write standard output: %w", err).withHint("what goes there belongs together with the files: nothing was published")
 }
 
 // writeFault is the fault of files that could not be made.
@@ -122,6 +141,7 @@ func (p *projection) describe(i int, m output.Made) file {
 		p.warn("%s: %s", p.paths[i], warning)
 	}
 	f := file{Path: m.Path, Rows: m.Rows, SHA256: m.SHA256, Limited: p.cut, Format: p.job.Export.To[i].Format, Warnings: m.Warnings}
+	f.Partial = p.gaps != nil
 	if p.paths[i] == "-" {
 		f.Path = "-"
 	}
@@ -166,14 +186,18 @@ func (p *projection) collect(ctx context.Context, set *output.Set) error {
 	return nil
 }
 
-// standardOutput refuses an output that cannot go to standard output.
-func (a *app) standardOutput(job *jobs.Job) error {
+// standardOutput refuses an output that cannot go to standard output, and with
+// partial any, because nothing there could tell that it is incomplete.
+func (a *app) standardOutput(job *jobs.Job, partial bool) error {
 	for _, to := range job.Export.To {
 		if to.Path != "-" {
 			continue
 		}
 		format, _ := output.FileFormatNamed(to.Format)
 		switch {
+		case partial:
+			return usagef("%s: the output goes to standard output, where an incomplete export could not be told from a complete one", to.Pos).
+				withHint("name a file, or leave --allow-partial out")
 		case a.json:
 			return usagef("%s: the output goes to standard output, which --json needs", to.Pos)
 		case format.Binary && a.stdoutTerminal:

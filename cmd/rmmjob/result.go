@@ -31,6 +31,8 @@ type file struct {
 	SHA256 string `json:"sha256"` // of the whole file, lower-case hex
 	Format string `json:"format,omitempty"`
 
+	Partial  bool     `json:"partial,omitempty"`  // of an incomplete export, under a name that says so
+	Manifest string   `json:"manifest,omitempty"` // absolute path of the manifest that tells of it
 	Limited  int64    `json:"limited,omitempty"`  // rows that a limit of the job has left out
 	Warnings []string `json:"warnings,omitempty"` // what a reader of the file has to know
 }

@@ -304,7 +304,7 @@ func (s *session) prepare(ctx context.Context, path string) (err error) {
 		if err = s.expandTo(""); err != nil {
 			return err
 		}
-		if err = s.standardOutput(s.job); err != nil {
+		if err = s.standardOutput(s.job, s.allowPartial); err != nil {
 			return err
 		}
 	case s.allowPartial:
