@@ -113,9 +113,7 @@ func (s *sharing) work() {
 func (s *sharing) exchange(ctx context.Context, now time.Time) error {
 	s.mu.Lock()
 	sent, last := s.sent, s.last
-	if len(sent) > 0 {
-		s.sent = map[string]int{}
-	}
+	s.sent = map[string]int{} // the old one is ours alone from here on
 	s.mu.Unlock()
 	for lane, n := range sent {
 		if err := s.ledger.Add(ctx, s.account, s.process, lane, last, n); err != nil {

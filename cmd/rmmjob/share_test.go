@@ -69,6 +69,43 @@ func TestSharing(t *testing.T) {
 	}
 }
 
+// Requests are sent while the ledger is written; the race detector watches.
+func TestSharingWhileSending(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a, b := newSharing("acc"), openSharing(t, dir, "acc")
+	ledger, err := checkpoint.OpenLedger(t.Context(), filepath.Join(dir, "sends.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ledger.Close() }()
+	a.ledger = ledger
+	const sends = 300
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		for range sends {
+			a.Sent("read", time.Now())
+		}
+	})
+	for range 30 {
+		if err := a.exchange(t.Context(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sending.Wait()
+	if err := a.exchange(t.Context(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	b.close()
+	n := 0
+	for _, p := range b.Poll(time.Now()) {
+		n += p.N
+	}
+	if n != sends {
+		t.Errorf("heard %d of %d", n, sends)
+	}
+}
+
 // A run that does not ask for hours does not keep what others sent in them.
 func TestSharingForgets(t *testing.T) {
 	t.Parallel()
