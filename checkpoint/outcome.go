@@ -161,6 +161,9 @@ const again = `UPDATE items SET state = 'pending', attempts = 0, not_before = 0,
 // Resolution is a person's word on an item in doubt.
 type Resolution string
 
+// ClassGivenUp is the class of failed items that a person has settled so.
+const ClassGivenUp = "given_up"
+
 // What can be said: it took effect, it did not and shall not, or it shall be sent again.
 const (
 	ResolveDone   Resolution = "done"
@@ -177,7 +180,7 @@ func (s *Store) Resolve(ctx context.Context, run string, now time.Time, how Reso
 	case ResolveDone:
 		update, args = `UPDATE items SET state = 'done', class = '', reason = ?, finished = ?`, []any{note, millis(now)}
 	case ResolveFailed:
-		update = `UPDATE items SET state = 'failed', class = 'in_doubt', reason = coalesce(nullif(?, ''), reason), finished = ?`
+		update = `UPDATE items SET state = 'failed', class = 'given_up', reason = coalesce(nullif(?, ''), reason), finished = ?`
 		args = []any{note, millis(now)}
 	case ResolveRetry:
 		update = again

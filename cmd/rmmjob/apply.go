@@ -20,6 +20,7 @@ func applyVerb(ctx context.Context, a *app, args []string) error {
 	yes := f.Bool("yes", false, "agree to a plan that needs it: deletes, proxy changes, moves, quick jobs, an undo that clears fields")
 	drift := f.Bool("accept-drift", false, "also write what was edited since the plan was made")
 	canary := f.canary()
+	guards := f.maxErrors()
 	limit := f.maxDuration()
 	rest, err := f.parse(args, 1, 1)
 	if err != nil {
@@ -29,7 +30,7 @@ func applyVerb(ctx context.Context, a *app, args []string) error {
 	if err != nil {
 		return err
 	}
-	opt := options{yes: *yes, maxDuration: limit.d, canary: canary.n, showValues: *canary.values}
+	opt := options{yes: *yes, maxDuration: limit.d, canary: canary.n, showValues: *canary.values, guards: guards}
 	return a.executeStored(ctx, rec, opt, func(ctx context.Context, s *session) error {
 		if unfinished(s.rec.State) && s.rec.Stage != "" && s.about.byPlan() || waits(s.rec) {
 			s.say("continuing run %s, which was %s", s.rec.ID, lastWord(s.rec))

@@ -10,6 +10,7 @@ import (
 	"rmmjob/internal/rmm"
 	"rmmjob/jobs"
 	"rmmjob/runner"
+	"rmmjob/throttle"
 )
 
 // retryVerb does what has failed in a run once more, in the same run.
@@ -20,34 +21,43 @@ func retryVerb(ctx context.Context, a *app, args []string) error {
 	classes := f.StringSlice("class", nil, "of what has failed only this: transient, data, or an error class such as service")
 	inDoubt := f.Bool("in-doubt", false, "also what is in doubt, which may then happen twice")
 	yes := f.Bool("yes", false, "agree to send writes in doubt again that must not happen twice")
+	rest := f.Bool("not-attempted", false, "also what the run has never come to")
+	guards := f.maxErrors()
 	limit := f.maxDuration()
-	rest, err := f.parse(args, 1, 1)
+	runs, err := f.parse(args, 1, 1)
 	if err != nil {
 		return err
 	}
-	what := checkpoint.Again{Failed: *failed || len(*classes) > 0 || !*inDoubt, InDoubt: *inDoubt, Except: []string{jobs.ClassDrifted}}
+	what := checkpoint.Again{Failed: *failed || len(*classes) > 0 || !*inDoubt, InDoubt: *inDoubt, Except: []string{jobs.ClassDrifted, checkpoint.ClassGivenUp}}
 	if len(*classes) > 0 {
 		if what.Classes, err = errorClasses(*classes); err != nil {
 			return err
 		}
 		what.Except = nil
 	}
-	rec, err := a.findRun(ctx, rest[0])
+	rec, err := a.findRun(ctx, runs[0])
 	if err != nil {
 		return err
 	}
-	return a.executeStored(ctx, rec, options{yes: *yes, maxDuration: limit.d}, func(ctx context.Context, s *session) error {
+	return a.executeStored(ctx, rec, options{yes: *yes, maxDuration: limit.d, guards: guards}, func(ctx context.Context, s *session) error {
 		if err := s.retryable(ctx, what); err != nil {
 			return err
 		}
-		return s.again(ctx, what)
+		left, err := s.notAttempted(ctx)
+		if err != nil {
+			return err
+		}
+		if left > 0 && !*rest {
+			return s.refuseRest(left)
+		}
+		return s.again(ctx, what, left)
 	})
 }
 
 // errorClasses are the classes that words of the command line stand for.
 func errorClasses(words []string) ([]string, error) {
 	var classes []string
-	known := append(runner.ErrorClasses(), jobs.ClassDrifted, jobs.ClassNotApplied)
+	known := append(runner.ErrorClasses(), jobs.ClassDrifted, jobs.ClassNotApplied, checkpoint.ClassGivenUp)
 	for _, word := range words {
 		switch {
 		case word == "transient":
@@ -74,16 +84,60 @@ func (s *session) retryable(ctx context.Context, what checkpoint.Again) error {
 	case waits(rec):
 		return s.refuseWaiting(rec)
 	}
-	if !what.InDoubt || s.yes {
+	if s.yes {
 		return nil
 	}
-	n, err := s.unsafeInDoubt(ctx, rec)
+	n, err := s.unsafeAgain(ctx, rec, what)
 	if err != nil || n == 0 {
 		return err
 	}
-	return usagef("%d of the writes in doubt may have been carried out and would happen twice", n).
+	return usagef("%d of the writes may have been carried out and would happen twice", n).
 		withHint("look for them first: %s", s.nextCommand("resolve", rec.ID, "--check")).
 		withHint("or add --yes")
+}
+
+// notAttempted counts the writes of the run that it was about to send when it
+// stopped. Those that wait for the end of a trial are not among them.
+func (s *session) notAttempted(ctx context.Context) (n int, err error) {
+	if s.rec.Kind == kindExport {
+		return 0, nil
+	}
+	lanes, err := s.st.store.Pending(ctx, s.rec.ID, "")
+	for _, l := range lanes {
+		if l.Lane == throttle.Read {
+			continue
+		}
+		n += l.Items
+		if s.rec.Stage != jobs.StageCanary && s.rec.Stage != jobs.StageTried {
+			n += l.Held
+		}
+	}
+	return n, err
+}
+
+// refuseRest refuses to send what was never attempted by the way.
+func (s *session) refuseRest(left int) error {
+	e := usagef("run %s has stopped before %s, which a retry would send as well", s.rec.ID, count(int64(left), "write"))
+	if unfinished(s.rec.State) {
+		return e.withHint("to go on with these first: %s", s.nextCommand("resume", s.rec.ID))
+	}
+	return e.withHint("to send these too: %s", s.nextCommand("retry", s.rec.ID, "--not-attempted")).
+		withHint("what they are: not-attempted.csv in the folder of the results, which is an input as well")
+}
+
+// unsafeAgain counts the writes that would be tried again and must not happen twice,
+// though nobody knows for certain that they did not happen.
+func (s *session) unsafeAgain(ctx context.Context, rec checkpoint.Run, what checkpoint.Again) (int, error) {
+	items, err := s.st.store.Failures(ctx, rec.ID, 0)
+	n := 0
+	for _, it := range items {
+		doubted := what.InDoubt && it.State == checkpoint.StateInDoubt ||
+			slices.Contains(what.Classes, checkpoint.ClassGivenUp) && it.Class == checkpoint.ClassGivenUp
+		if doubted && unsafe(it) {
+			n++
+		}
+	}
+	return n, err
 }
 
 // unsafeInDoubt counts the writes in doubt that must not happen twice.
@@ -110,7 +164,7 @@ func unsafe(it checkpoint.Item) bool {
 
 // again makes items pending again and takes the run back to the stage that sends
 // them.
-func (s *session) again(ctx context.Context, what checkpoint.Again) error {
+func (s *session) again(ctx context.Context, what checkpoint.Again, left int) error {
 	if _, err := s.st.store.Recover(ctx, s.rec.ID, s.now()); err != nil {
 		return err
 	}
@@ -118,7 +172,7 @@ func (s *session) again(ctx context.Context, what checkpoint.Again) error {
 	if err != nil {
 		return err
 	}
-	if n == 0 && !unfinished(s.rec.State) {
+	if n == 0 && left == 0 && !unfinished(s.rec.State) {
 		return usagef("nothing of run %s can be tried again", s.rec.ID).withHint("what became of it: %s", s.nextCommand("show", s.rec.ID))
 	}
 	// What is sent again is also read back again.
@@ -128,7 +182,11 @@ func (s *session) again(ctx context.Context, what checkpoint.Again) error {
 			return err
 		}
 	}
-	text := count(int64(n), "item") + " tried again by " + s.whoAmI()
+	text := count(int64(n), "item") + " tried again"
+	if left > 0 {
+		text += " and " + count(int64(left), "write") + " sent for the first time"
+	}
+	text += " by " + s.whoAmI()
 	s.say("run %s: %s", s.rec.ID, text)
 	return s.st.store.AddEvent(ctx, s.rec.ID, s.now(), "retry", text)
 }

@@ -44,6 +44,7 @@ func resumeVerb(ctx context.Context, a *app, args []string) error {
 	f := a.newFlags()
 	f.setting("workers", "page_size", "grace", "throttle.profile", "throttle.max", "throttle.reserve", "throttle.max_pause")
 	partial := f.allowPartial()
+	guards := f.maxErrors()
 	limit := f.maxDuration()
 	rest, err := f.parse(args, 0, 1)
 	if err != nil {
@@ -60,10 +61,10 @@ func resumeVerb(ctx context.Context, a *app, args []string) error {
 	if err != nil {
 		return err
 	}
-	if opt := (options{maxDuration: limit.d}); about.byPlan() {
+	if opt := (options{maxDuration: limit.d, guards: guards}); about.byPlan() {
 		return a.executeStored(ctx, rec, opt, nil)
 	}
-	return a.execute(ctx, rec.JobPath, options{resume: rec.ID, maxDuration: limit.d, allowPartial: *partial})
+	return a.execute(ctx, rec.JobPath, options{resume: rec.ID, maxDuration: limit.d, allowPartial: *partial, guards: guards})
 }
 
 // maxDuration adds the flag of a time limit. Zero is none.
@@ -237,6 +238,8 @@ type runSettings struct {
 	Canary      int    `json:"canary,omitempty"`
 	AcceptDrift bool   `json:"accept_drift,omitempty"`
 	UndoOf      string `json:"undo_of,omitempty"` // id of the run that it takes back
+
+	Guards map[string]string `json:"guards,omitempty"` // of command lines, by the names of their flags
 }
 
 // execute runs a job from its file to its result.
@@ -285,7 +288,7 @@ func (s *session) prepare(ctx context.Context, path string) (err error) {
 	}
 	s.result.Job = s.job.Name
 	s.id = newRunID(s.began, s.job.Name)
-	s.about.Source, s.about.Canary = s.job.Source, s.canary
+	s.about.Source, s.about.Canary, s.about.Guards = s.job.Source, s.canary, s.guards.texts()
 	if err := s.settings.setJob(s.job.Path, jobSettings(s.job)); err != nil {
 		return err
 	}
@@ -443,6 +446,9 @@ func (s *session) choose(ctx context.Context) error {
 		if changed == "" {
 			s.rec = last
 			if s.about, err = settingsOfRun(last); err != nil {
+				return err
+			}
+			if err := errors.Join(s.takeGuards(), s.keepGuards(ctx)); err != nil {
 				return err
 			}
 			s.say("continuing run %s, which was %s", last.ID, lastWord(last))

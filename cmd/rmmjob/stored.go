@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -67,6 +68,9 @@ func (a *app) executeStored(ctx context.Context, rec checkpoint.Run, opt options
 			if err := begin(ctx, s); err != nil {
 				return err
 			}
+		}
+		if err := errors.Join(s.takeGuards(), s.keepGuards(ctx)); err != nil {
+			return err
 		}
 		if err := s.checkTargets(); err != nil {
 			return err
