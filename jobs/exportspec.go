@@ -65,6 +65,7 @@ func (d *decoder) export(n *yaml.Node) *ExportSpec {
 	if len(e.Columns) > 0 {
 		d.fits(e)
 	}
+	d.overwritten(e)
 	return e
 }
 

@@ -40,6 +40,8 @@ type Job struct {
 	Grace    time.Duration // what a stop waits for requests in flight
 	Confirm  bool          // the job itself agrees to operations that need --yes
 	Results  string        // absolute folder for copies of the result files; empty for none
+
+	Warnings []*Error // what is allowed and seldom meant, in the order of the file
 }
 
 // ExportSpec reads a list or single answers of the account and writes them to files.
@@ -245,6 +247,9 @@ func Parse(data []byte, path string) (*Job, error) {
 	job := d.job(root)
 	if err := d.faults.err(); err != nil {
 		return nil, err
+	}
+	if d.warnings.err() != nil { // sorted
+		job.Warnings = d.warnings
 	}
 	sum := sha256.Sum256(data)
 	job.Path, job.Hash, job.Source = abs, hex.EncodeToString(sum[:]), data

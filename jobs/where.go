@@ -28,6 +28,8 @@ import (
 type Where struct {
 	Text  string
 	parts []conjunct // all of them must hold
+
+	warnings []conditionFault
 }
 
 // conjunct is a part of a condition.
@@ -61,6 +63,11 @@ func (d *decoder) condition(n *yaml.Node, e *ExportSpec) *Where {
 		pos := d.within(n, f.at)
 		d.faultAt(pos.Line, pos.Column, f.hint, "where: %s", f.message)
 	}
+	if c != nil {
+		for _, w := range c.warnings {
+			d.warn(d.within(n, w.at), w.hint, "where: %s", w.message)
+		}
+	}
 	return c
 }
 
@@ -86,6 +93,7 @@ func compileCondition(text, element string, with []string, explode string) (*Whe
 			faults = append(faults, r.faults...)
 			continue
 		}
+		c.warnings = append(c.warnings, r.warnings...)
 		program, fault := compileConjunct(tree, r)
 		if fault != nil {
 			faults = append(faults, *fault)

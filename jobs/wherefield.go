@@ -19,7 +19,9 @@ import (
 
 // conditionField is a field that a condition uses.
 type conditionField struct {
+	name  string // in the compiled condition
 	path  string
+	enum  []string // its known values; nil if any will do
 	kind  output.Kind
 	typ   types.Type
 	dates map[string]bool // paths of dates within the elements of a list
@@ -89,8 +91,11 @@ type resolver struct {
 	explode string
 	fields  []conditionField
 	faults  []conditionFault
-	late    bool
-	lists   []string // the lists that are walked over around the present place; "" for one that is not a field
+
+	warnings []conditionFault
+
+	late  bool
+	lists []string // the lists that are walked over around the present place; "" for one that is not a field
 }
 
 func (r *resolver) fault(n ast.Node, hint, format string, args ...any) {
@@ -134,6 +139,7 @@ func (r *resolver) expr(n ast.Node) ast.Node {
 
 func (r *resolver) binary(n *ast.BinaryNode) {
 	n.Left, n.Right = r.expr(n.Left), r.expr(n.Right)
+	r.unheardOf(n)
 	switch n.Operator {
 	case "..":
 		r.fault(n, "", "a range is not for conditions")
@@ -200,7 +206,9 @@ func (r *resolver) field(n ast.Node, path string) ast.Node {
 	i := slices.IndexFunc(r.fields, func(known conditionField) bool { return known.path == f.Path })
 	if i < 0 {
 		i = len(r.fields)
-		r.fields = append(r.fields, r.typed(f))
+		known := r.typed(f)
+		known.name, known.enum = fieldName(i), f.Enum
+		r.fields = append(r.fields, known)
 	}
 	id := &ast.IdentifierNode{Value: fieldName(i)}
 	id.SetLocation(n.Location())

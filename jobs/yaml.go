@@ -29,6 +29,8 @@ type decoder struct {
 	dir    string // absolute folder where relative paths begin
 	lines  []string
 	faults Errors
+
+	warnings Errors
 }
 
 // fault records a fault at a node.

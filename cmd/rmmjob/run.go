@@ -287,6 +287,9 @@ func (s *session) prepare(ctx context.Context, path string) (err error) {
 		return err
 	}
 	s.result.Job = s.job.Name
+	for _, w := range s.job.Warnings {
+		s.note(w.Error())
+	}
 	s.id = newRunID(s.began, s.job.Name)
 	s.about.Source, s.about.Canary, s.about.Guards = s.job.Source, s.canary, s.guards.texts()
 	if err := s.settings.setJob(s.job.Path, jobSettings(s.job)); err != nil {

@@ -86,6 +86,9 @@ func (a *app) validate(path string) (validation, error) {
 		return v, err
 	}
 	v.Job = job.Name
+	for _, w := range job.Warnings {
+		v.Notes = append(v.Notes, w.Error())
+	}
 	a.settings.job = nil // each file for itself
 	if err := a.settings.setJob(job.Path, jobSettings(job)); err != nil {
 		return v, err
