@@ -76,6 +76,25 @@ func parseDetailID(id string) (number int, detail string, err error) {
 	return number, parts[2], nil
 }
 
+// Subject tells what a request of an export was about, by the key of its item: the detail or the list, and the uid of what
+// it belongs to, empty for a list that stands alone.
+func Subject(key string) (what, of string) {
+	id, _, _, err := parseWalkKey(key)
+	parts := strings.Split(id, "/")
+	switch {
+	case err != nil || len(parts) < 2:
+		return key, ""
+	case strings.HasPrefix(id, detailPrefix) && len(parts) == 4:
+		parts = []string{"", parts[3], parts[2]}
+	}
+	for i, part := range parts {
+		if text, err := url.PathUnescape(part); err == nil {
+			parts[i] = text
+		}
+	}
+	return parts[1], strings.Join(parts[2:], " on ")
+}
+
 // detailList is the list of one detail again, from what the checkpoint has of it.
 func (e *ExportWork) detailList(id string, req rmm.Request) list {
 	op, _ := rmm.Lookup(req.Op)

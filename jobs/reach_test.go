@@ -356,3 +356,18 @@ func TestOrderOfRows(t *testing.T) {
 		t.Errorf("order %+v", order)
 	}
 }
+
+func TestSubject(t *testing.T) {
+	for key, want := range map[string][2]string{
+		"detail/0000012/7d3c/alerts-open/98/0000000": {"alerts-open", "7d3c"},
+		"list/device-audit/7d3c/98/0000000":          {"device-audit", "7d3c"},
+		"list/job-stdout/a%2Fb/d1/98/0000000":        {"job-stdout", "a/b on d1"},
+		"list/devices/98/0000003":                    {"devices", ""},
+		"parents/sites/98/0000000":                   {"sites", ""},
+		"odd":                                        {"odd", ""},
+	} {
+		if what, of := Subject(key); what != want[0] || of != want[1] {
+			t.Errorf("%s is about %q of %q", key, what, of)
+		}
+	}
+}

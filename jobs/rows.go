@@ -167,6 +167,25 @@ func (e *ExportWork) Rows() func(output.Record) iter.Seq2[output.Record, error] 
 	}
 }
 
+// Rowless tells of a record that it has no row only because the list that is exploded is empty or not there. The function
+// that it returns is for one goroutine; it is nil if the job has no such records.
+func (e *ExportWork) Rowless() func(output.Record) (bool, error) {
+	list := e.job.Export.Explode
+	if list.Path == "" || list.KeepEmpty {
+		return nil
+	}
+	wanted := e.job.Export.Where.all(e.set.Now)
+	return func(rec output.Record) (bool, error) {
+		for range list.rows(rec) {
+			return false, nil
+		}
+		if wanted == nil {
+			return true, nil
+		}
+		return wanted(rec)
+	}
+}
+
 func (x Explode) rows(rec output.Record) iter.Seq[output.Record] {
 	if x.Path == "" {
 		return func(yield func(output.Record) bool) { yield(rec) }

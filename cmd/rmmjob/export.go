@@ -49,6 +49,15 @@ func exportVerb(ctx context.Context, a *app, args []string) error {
 	if err := p.publish(ctx); err != nil {
 		return err
 	}
+	for _, note := range p.notes() {
+		p.say("note: %s", note)
+	}
+	if note := p.leftOut(); note != "" {
+		p.say("note: %s", note)
+		if !p.job.Export.Rows.OK {
+			p.result.Code = exitPartial
+		}
+	}
 	p.tell()
 	if p.gaps != nil {
 		return fail(exitIncomplete, "the files are incomplete: %s", p.gaps[0]).withHint("what is missing is in %s", p.result.Files[0].Manifest)

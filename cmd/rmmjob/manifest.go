@@ -1,19 +1,38 @@
 package main
 
 import (
+	"context"
 	"errors"
 
 	"rmmjob/internal/output"
+	"rmmjob/jobs"
 )
+
+// missing is what the service did not have for an export. At most limit of it is
+// named, all if that is 0.
+func (s *state) missing(ctx context.Context, run string, limit int) (output.Missing, error) {
+	items, all, err := s.store.Absent(ctx, run, limit)
+	m := output.Missing{Count: all, First: []output.MissingPart{}}
+	for _, it := range items {
+		what, of := jobs.Subject(it.Key)
+		m.First = append(m.First, output.MissingPart{Of: of, What: what, Reason: it.Reason})
+	}
+	return m, err
+}
 
 // manifests tells in manifests what the files hold, after them: beside each file
 // or in one place for all, as the job says. Incomplete files always get theirs.
-func (p *projection) manifests(made []output.Made) error {
+func (p *projection) manifests(ctx context.Context, made []output.Made) error {
 	gaps := p.gaps
 	if note := p.leftOut(); note != "" {
 		gaps = append(gaps[:len(gaps):len(gaps)], note)
 	}
+	missing, err := p.st.missing(ctx, p.rec.ID, maxGaps)
+	if err != nil {
+		return err
+	}
 	m := output.Manifest{
+		Missing: missing, Notes: p.notes(),
 		Job: p.job.Name, Account: p.rec.Account, Run: p.rec.ID, Version: buildVersion().Version,
 		Started: p.rec.Created, Finished: p.now(), Complete: gaps == nil, Gaps: gaps,
 	}

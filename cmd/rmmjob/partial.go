@@ -59,6 +59,7 @@ func (s *session) publish(ctx context.Context, sum *runner.Summary) (checkpoint.
 			return checkpoint.RunLocalIO, err
 		}
 	}
+	sum.Notes = append(sum.Notes, p.notes()...)
 	if note := p.leftOut(); note != "" {
 		sum.Notes = append(sum.Notes, note)
 		if state == checkpoint.RunOK && !s.job.Export.Rows.OK {

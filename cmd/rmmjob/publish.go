@@ -29,6 +29,7 @@ type projection struct {
 	gaps     []string    // what is missing; nil if the run is complete
 	temp     string      // what the names of temporary files have as the run
 	cut      int64       // rows that the limit of the job has left out
+	rowless  int64       // elements whose exploded list is empty
 	feed     *changeFeed // what has changed since the last published run; nil if nobody wants to know
 }
 
@@ -87,7 +88,7 @@ func (p *projection) publish(ctx context.Context) error {
 			return err
 		}
 	}
-	return p.manifests(made)
+	return p.manifests(ctx, made)
 }
 
 // heard is the error of standard output that did not take what went there, as on
@@ -120,6 +121,16 @@ func (p *projection) leftOut() string {
 	}
 	limit := p.job.Export.Rows.Limit
 	return fmt.Sprintf("the limit of rows leaves out %d of %d rows", p.cut, p.cut+int64(limit))
+}
+
+// notes are what a person should know of the rows.
+func (p *projection) notes() []string {
+	if p.rowless == 0 {
+		return nil
+	}
+	path := p.job.Export.Explode.Path
+	return []string{fmt.Sprintf("%d of %s have no row, because their %s is empty or not there (explode: {path: %s, keep_empty: true} gives them one)",
+		p.rowless, p.job.Export.From.Name, path, path)}
 }
 
 // outputs are the files to be made.
@@ -156,7 +167,7 @@ func (p *projection) collect(ctx context.Context, set *output.Set) error {
 		return fmt.Errorf("settings of run %s: %w", p.rec.ID, err)
 	}
 	work := jobs.NewExportWork(p.job, jobs.Settings{Now: p.rec.Created, Window: about.Memory.Window, Seen: about.Memory.Seen})
-	order, unknowns, rows := export.Order(), output.NewUnknowns(export.Element), work.Rows()
+	order, unknowns, rows, rowless := export.Order(), output.NewUnknowns(export.Element), work.Rows(), work.Rowless()
 	for rec, err := range work.Records(ctx, runner.AnswersOf(p.st.store, p.rec.ID)) {
 		if err != nil {
 			return err
@@ -178,6 +189,14 @@ func (p *projection) collect(ctx context.Context, set *output.Set) error {
 		}
 		if used {
 			unknowns.Observe(rec)
+		} else if rowless != nil {
+			without, err := rowless(rec)
+			if err != nil {
+				return err
+			}
+			if without {
+				p.rowless++
+			}
 		}
 	}
 	if len(unknowns.List()) > 0 {

@@ -95,6 +95,9 @@ func (s *session) headline(sum runner.Summary) string {
 	case checkpoint.RunOK:
 		return "done"
 	case checkpoint.RunPartial:
+		if sum.Counts.Failed == 0 && s.job.Export != nil {
+			return "done, but cut by the limit of rows"
+		}
 		return fmt.Sprintf("done, but %s failed", number(int64(sum.Counts.Failed)))
 	case checkpoint.RunInDoubt:
 		return fmt.Sprintf("done, but %s in doubt", number(int64(sum.Counts.InDoubt)))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"rmmjob/checkpoint"
+	"rmmjob/internal/output"
 	"rmmjob/jobs"
 )
 
@@ -84,6 +85,12 @@ func showVerb(ctx context.Context, a *app, args []string) error {
 		return err
 	}
 	files := st.runFiles(r)
+	var missing output.Missing
+	if r.Kind == kindExport {
+		if missing, err = st.missing(ctx, r.ID, most); err != nil {
+			return err
+		}
+	}
 
 	a.result.Run, a.result.Job, a.result.State, a.result.Counts = info.Run, info.Job, info.State, info.Counts
 	switch {
@@ -99,6 +106,9 @@ func showVerb(ctx context.Context, a *app, args []string) error {
 		a.result.set("rows", rows)
 		a.result.set("failures", failureInfos(items))
 		a.result.set("events", eventInfos(events))
+		if r.Kind == kindExport {
+			a.result.set("missing", missing)
+		}
 		a.result.set("run_files", files)
 		return nil
 	}
@@ -108,6 +118,14 @@ func showVerb(ctx context.Context, a *app, args []string) error {
 		t := newTable()
 		for _, it := range items {
 			t.add(it.Key, string(it.State), it.Class, it.Reason)
+		}
+		t.writeIndented(a.stdout, "  ")
+	}
+	if missing.Count > 0 {
+		fmt.Fprintf(a.stdout, "\nnot there (%d of %d):\n", len(missing.First), missing.Count)
+		t := newTable()
+		for _, m := range missing.First {
+			t.add(m.What, m.Of, m.Reason)
 		}
 		t.writeIndented(a.stdout, "  ")
 	}

@@ -29,8 +29,26 @@ type Manifest struct {
 	Complete bool `json:"complete"`
 	// Gaps says what is missing, one line each: pages or details that could not
 	// be read, a limit of rows. Empty for complete files.
-	Gaps  []string       `json:"gaps"`
+	Gaps []string `json:"gaps"`
+	// Missing is what the service does not have although it was asked for, such as
+	// the audit of a device that was never audited. Complete files may lack it.
+	Missing Missing `json:"missing"`
+	// Notes are what a person should know of the rows.
+	Notes []string       `json:"notes"`
 	Files []ManifestFile `json:"files"`
+}
+
+// Missing counts what the service does not have, and names the first of it.
+type Missing struct {
+	Count int           `json:"count"`
+	First []MissingPart `json:"first"` // at most 100
+}
+
+// MissingPart is something that the service does not have.
+type MissingPart struct {
+	Of     string `json:"of"`     // uid of the device, site or other object
+	What   string `json:"what"`   // the detail or the list
+	Reason string `json:"reason"` // such as 404 Not Found
 }
 
 // ManifestFile is one file of the run.
@@ -138,6 +156,8 @@ func (m Manifest) encode(dir string) ([]byte, error) {
 	}
 	m.Files = files
 	m.Gaps = append([]string{}, m.Gaps...)
+	m.Notes = append([]string{}, m.Notes...)
+	m.Missing.First = append([]MissingPart{}, m.Missing.First...)
 	if err := m.check(); err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ func goodManifest(dir string) Manifest {
 		Job: "nightly <devices>", Account: "msp-eu", Run: "20250306-020000-k7", Version: "1.2.3",
 		Started:  time.Date(2025, 3, 6, 2, 0, 0, 999, berlin),
 		Finished: time.Date(2025, 3, 6, 2, 1, 2, 5e8, berlin),
-		Complete: true,
+		Complete: true, Missing: Missing{1, []MissingPart{{"u1", "audit", "404 Not Found"}}},
 		Files: []ManifestFile{
 			{Path: filepath.Join(dir, "devices.csv"), Format: FileCSV, Rows: 2, Size: 40, SHA256: strings.Repeat("ab", 32), Columns: []ManifestColumn{{"seen", "lastSeen", "date"}}},
 			{Path: filepath.Join(dir, "sub", "a.xlsx"), Format: FileXLSX, Rows: 2, Size: 1, SHA256: strings.Repeat("00", 32), Warnings: []string{"long"}},
@@ -42,6 +42,17 @@ func TestManifest(t *testing.T) {
   "finished": "2025-03-06T01:01:02Z",
   "complete": true,
   "gaps": [],
+  "missing": {
+    "count": 1,
+    "first": [
+      {
+        "of": "u1",
+        "what": "audit",
+        "reason": "404 Not Found"
+      }
+    ]
+  },
+  "notes": [],
   "files": [
     {
       "path": "devices.csv",
