@@ -59,7 +59,7 @@ type Item struct {
 	Attempts  int       // claims that count: those given back, and those a crash cut off, do not
 	NotBefore time.Time // zero: at once
 	Class     string    // kind of failure
-	Reason    string    // why it is where it is; also of the last retry
+	Reason    string    // why it is where it is; of a pending one, that it was tried before
 	HTTP      int       // status of the last answer, 0 when there was none
 	Created   time.Time
 	Sent      time.Time // last MarkSent since it was claimed

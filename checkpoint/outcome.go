@@ -149,14 +149,15 @@ func (s *Store) Recover(ctx context.Context, run string, now time.Time) (Recover
 			return err
 		}
 		r.Returned, err = affected(tx.ExecContext(ctx, `UPDATE items SET state = 'pending', lease = NULL, sent = NULL,
-			attempts = attempts - 1 WHERE run = ? AND state = 'running'`, seq))
+			attempts = attempts - 1, reason = 'the program ended before the answer came' WHERE run = ? AND state = 'running'`, seq))
 		return err
 	})
 	return r, err
 }
 
-// again starts an UPDATE that makes finished items pending.
-const again = `UPDATE items SET state = 'pending', attempts = 0, not_before = 0, class = '', reason = '', http = 0, sent = NULL, finished = NULL`
+// again starts an UPDATE that makes finished items pending. Those that were sent before keep a reason.
+const again = `UPDATE items SET state = 'pending', attempts = 0, not_before = 0, class = '',
+	reason = CASE WHEN attempts > 0 THEN 'tried before' ELSE '' END, http = 0, sent = NULL, finished = NULL`
 
 // Resolution is a person's word on an item in doubt.
 type Resolution string

@@ -13,8 +13,8 @@ import (
 // Settled gives an item another state for what was learnt about it, without a request of its own.
 type Settled struct {
 	Key string
-	// State is StateDone or StatePending for an item in doubt, StateUnchanged for one that is pending, StateFailed for one
-	// that is pending, done or in doubt. An item in any other state stays as it is.
+	// State is StateDone for an item that is in doubt or pending, StatePending for one in doubt, StateUnchanged for one that is
+	// pending, StateFailed for one that is pending, done or in doubt. An item in any other state stays as it is.
 	State  State
 	Class  string // of StateFailed
 	Reason string // required for StateFailed
@@ -22,7 +22,7 @@ type Settled struct {
 
 // settlements are the statements by the new state. Their parameters are class, reason, the time, the run and the key.
 var settlements = map[State]string{
-	StateDone:      settled + ` AND state = 'in_doubt'`,
+	StateDone:      settled + ` AND state IN ('pending', 'in_doubt')`,
 	StateUnchanged: settled + ` AND state = 'pending'`,
 	StateFailed:    settled + ` AND state IN ('pending', 'done', 'in_doubt')`,
 	StatePending:   again + ` WHERE run = ?5 AND key = ?6 AND state = 'in_doubt'`,

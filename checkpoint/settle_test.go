@@ -96,12 +96,13 @@ func TestSettle(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.AddItems(t.Context(), "r", t0, slices.Values(held("held1", "held2", "held3"))); err != nil {
+	if _, err := s.AddItems(t.Context(), "r", t0, slices.Values(held("held1", "held2", "held3", "held4"))); err != nil {
 		t.Fatal(err)
 	}
 	err := s.Advance(t.Context(), "r", t0, "", "apply", Change{Release: 1, Settle: slices.Values([]Settled{
 		{Key: "held1", State: StateFailed, Class: "drifted", Reason: "edited since"},
 		{Key: "held2", State: StateUnchanged, Reason: "it is so already"},
+		{Key: "held4", State: StateDone, Reason: "found"},
 		{Key: "done", State: StateFailed, Class: "not_applied", Reason: "it is not there"},
 		{Key: "doubt1", State: StateDone, Reason: "found"},
 		{Key: "doubt2", State: StatePending},
@@ -114,8 +115,8 @@ func TestSettle(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, want := range map[string]string{
-		"held1": "failed drifted edited since", "held2": "unchanged  it is so already", "held3": "pending",
-		"done": "failed not_applied it is not there", "doubt1": "done  found", "doubt2": "pending", "doubt3": "failed in_doubt given up",
+		"held1": "failed drifted edited since", "held2": "unchanged  it is so already", "held3": "pending", "held4": "done  found",
+		"done": "failed not_applied it is not there", "doubt1": "done  found", "doubt2": "pending  tried before", "doubt3": "failed in_doubt given up",
 		"failed": "failed rejected no",
 	} {
 		if got := stateOf(t, s, key); got != want {
@@ -164,7 +165,7 @@ func TestRetryChooses(t *testing.T) {
 			n, err := s.Retry(t.Context(), "r", tt.what)
 			var got []string
 			for _, key := range []string{"k0", "k1", "k2", "k3"} {
-				if stateOf(t, s, key) == "pending" {
+				if stateOf(t, s, key) == "pending  tried before" {
 					got = append(got, key)
 				}
 			}

@@ -35,6 +35,17 @@ type Change struct {
 	// Release lets so many of the held items go, in order of insertion; a negative number means all of them. The new items
 	// are among them, those that Settle has settled are not.
 	Release int
+	// Hold first puts all pending items on hold, but those of the lane Spare.
+	Hold  bool
+	Spare string
+	// Revise gives pending items another payload; an item in any other state stays as it is.
+	Revise iter.Seq[Revised]
+}
+
+// Revised is the new payload of an item.
+type Revised struct {
+	Key     string
+	Payload []byte
 }
 
 // Advance takes a run from one stage to another and changes its items and plan rows, in one transaction: all of it
@@ -64,6 +75,16 @@ func (s *Store) Advance(ctx context.Context, run string, now time.Time, from, to
 }
 
 func (c Change) apply(ctx context.Context, tx *sql.Tx, run int64, now time.Time) error {
+	if c.Hold {
+		if _, err := tx.ExecContext(ctx, `UPDATE items SET held = 1 WHERE run = ? AND state = 'pending' AND lane <> ?`, run, c.Spare); err != nil {
+			return err
+		}
+	}
+	if c.Revise != nil {
+		if err := revise(ctx, tx, run, c.Revise); err != nil {
+			return err
+		}
+	}
 	if c.Settle != nil {
 		if _, err := settleItems(ctx, tx, run, now, c.Settle); err != nil {
 			return err
@@ -89,6 +110,23 @@ func (c Change) apply(ctx context.Context, tx *sql.Tx, run int64, now time.Time)
 	}
 	if c.Rows != nil {
 		return addRows(ctx, tx, run, c.Rows)
+	}
+	return nil
+}
+
+func revise(ctx context.Context, tx *sql.Tx, run int64, items iter.Seq[Revised]) error {
+	stmt, err := tx.PrepareContext(ctx, `UPDATE items SET payload = ? WHERE run = ? AND key = ? AND state = 'pending'`)
+	if err != nil {
+		return err
+	}
+	defer stmt.Close()
+	for it := range items {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if _, err := stmt.ExecContext(context.WithoutCancel(ctx), it.Payload, run, it.Key); err != nil { // as in inserter.add
+			return fmt.Errorf("item %q: %w", it.Key, err)
+		}
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func held(items iter.Seq[Item]) iter.Seq[Item] {
 
 func (p applier) settle(ctx context.Context, stage string, a Answers) (Step, error) {
 	switch stage {
-	case StagePlan:
+	case StagePlan, StageRetrial:
 		return p.look(ctx, a, checkPrefix, StageCheck, waiting, "")
 	case StageCheck:
 		step, again, err := p.check(ctx, stage, a)
@@ -55,14 +55,18 @@ func (p applier) settle(ctx context.Context, stage string, a Answers) (Step, err
 		}
 		step.Stage, step.Release = StageApply, -1
 		if p.set.Canary > 0 {
-			step.Stage, step.Release = StageCanary, p.set.Canary
+			tried, err := loadWrites(ctx, a, triedOut)
+			if err != nil {
+				return Step{}, err
+			}
+			step.Stage, step.Release = StageCanary, max(0, p.set.Canary-len(tried))
 		}
 		return step, nil
 	case StageCanary:
 		return p.canary(ctx, a)
 	case StageTried:
 		return p.tried(ctx, a)
-	case StageWait:
+	case StageWait, StageResumed:
 		return p.look(ctx, a, checkPrefix, StageRecheck, waiting, "")
 	case StageRecheck:
 		step, again, err := p.check(ctx, stage, a)
@@ -84,6 +88,24 @@ func (p applier) settle(ctx context.Context, stage string, a Answers) (Step, err
 	}
 	return Step{}, fmt.Errorf("an update has no stage %q", stage)
 }
+
+// recheck is the look that the writes of a stage need after a pause.
+func (p applier) recheck(stage string) string {
+	switch stage {
+	case StageCanary, StageCheck:
+		return StageRetrial
+	case StageApply, StageRecheck:
+		return StageResumed
+	}
+	return ""
+}
+
+// Recheck tells where an update goes on that is taken up after a pause in a stage:
+// with another look at what is left to write; "" where it goes on as it stopped.
+func (u *UpdateWork) Recheck(stage string) string { return u.apply().recheck(stage) }
+
+// Recheck is that of [UpdateWork.Recheck].
+func (u *UndoWork) Recheck(stage string) string { return u.apply().recheck(stage) }
 
 // waiting chooses the writes that have not been sent.
 func waiting(ans Answer) bool { return ans.Settled.IsZero() }
@@ -133,6 +155,8 @@ func (p applier) check(ctx context.Context, stage string, a Answers) (Step, bool
 		switch s, field := w.stands(); {
 		case s == unseen:
 			blind++
+		case s == asWritten && w.reason != "":
+			step.Decisions = append(step.Decisions, Decision{Key: w.item, Fate: FateDone, Reason: "found: it was carried out by an earlier try"})
 		case s == asWritten:
 			step.Decisions = append(step.Decisions, Decision{Key: w.item, Fate: FateUnchanged, Reason: "it is so already"})
 		case s == gone || s == edited && !p.set.AcceptDrift:

@@ -24,6 +24,8 @@ const (
 	StageCanary  = "canary"  // the first writes of the plan are sent
 	StageTried   = "tried"   // their targets are read back
 	StageWait    = "wait"    // they are as wanted, and somebody must say whether the rest is to follow
+	StageRetrial = "retrial" // a run is taken up in the middle of its first writes
+	StageResumed = "resumed" // a run is taken up in the middle of its writes
 	StageRecheck = "recheck" // the targets of the rest are read again
 	StageApply   = "apply"   // writes are sent
 	StageVerify  = "verify"  // their targets are read back

@@ -18,7 +18,7 @@ func (u *UpdateWork) Last(stage string) bool {
 	case StageRead:
 		return u.set.PlanOnly
 	}
-	return stage == StagePlan || stage == StageWait || stage == StageVerify
+	return stage == StagePlan || stage == StageWait || stage == StageResumed || stage == StageRetrial || stage == StageVerify
 }
 
 // Last tells whether no stage with further requests follows.
@@ -27,5 +27,5 @@ func (u *UndoWork) Last(stage string) bool {
 	case StageRead:
 		return u.set.PlanOnly
 	}
-	return stage == StagePlan || stage == StageApply
+	return stage == StagePlan || stage == StageResumed || stage == StageRetrial || stage == StageApply
 }

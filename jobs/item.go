@@ -78,6 +78,9 @@ type Step struct {
 	Note  string           // for people: why a further walk is needed, say
 	Plan  map[RowClass]int // counts of a new plan, nil otherwise
 
+	// Revise gives requests that are still to be sent another shape, by the keys of
+	// their items.
+	Revise map[string]rmm.Request
 	// Decisions settle writes by what a look at the account has told.
 	Decisions []Decision
 	// Release lets so many of the held items go, in the order of the plan; a
@@ -92,8 +95,9 @@ type Step struct {
 type Fate string
 
 // The fates of writes. Done and Again are for those in doubt: it was carried out,
-// or it was not and is to be sent again. Unchanged and Failed are for those that
-// have not been sent, Failed also for those whose effect is not there.
+// or it was not and is to be sent again. Done is also for those that are to be
+// sent once more and are found to have been carried out. Unchanged and Failed are
+// for those that have not been sent, Failed also for those whose effect is not there.
 const (
 	FateDone      Fate = "done"
 	FateAgain     Fate = "again"

@@ -23,7 +23,7 @@ type write struct {
 	op      *operation
 	listed  bool // op is of the table; false for a free call
 	ok      bool // it was acknowledged
-	reason  string
+	reason  string // why it is as it is; of one that is to be sent, that it was tried before
 	settled time.Time
 	changes []Change        // of all its rows, each field once
 	before  json.RawMessage // what of the target the request or an undo needs; nil for nothing

@@ -186,9 +186,7 @@ func TestCase_R04_NoPrefix(t *testing.T) {
 						}
 					}
 				})
-				slow := 1 // how often the slow item is sent in the end
 				if abort {
-					slow = 2
 					b.want(sum, checkpoint.RunAborted)
 					if sum.Counts.Pending != 1 || sum.Counts.Done != 40 {
 						t.Fatalf("%+v", sum.Counts)
@@ -208,12 +206,9 @@ func TestCase_R04_NoPrefix(t *testing.T) {
 							n++
 						}
 					}
-					want := 1
-					if uid == third {
-						want = slow
-					}
-					if n != want {
-						t.Errorf("%s was sent %d times, want %d", uid, n, want)
+					// Also the slow one, which was carried out though its answer was cut off.
+					if n != 1 {
+						t.Errorf("%s was sent %d times", uid, n)
 					}
 				}
 				if b.tagged(0) != 40 {

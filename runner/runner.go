@@ -29,6 +29,13 @@ type Work interface {
 	Settle(ctx context.Context, stage string, a jobs.Answers) (jobs.Step, error)
 }
 
+// rechecker is a work that looks again before it goes on after a pause.
+type rechecker interface {
+	// Recheck returns the stage to go back to when a run is taken up in a stage,
+	// with the writes that are left on hold; "" to go on where it stopped.
+	Recheck(stage string) string
+}
+
 // Caller sends one request. [rmm.Client] is one.
 type Caller interface {
 	Do(ctx context.Context, req rmm.Request) (rmm.Response, error)
@@ -250,6 +257,9 @@ func (r *run) begin(store context.Context) error {
 		return err
 	}
 	if r.stage = rec.Stage; r.stage != "" {
+		if err := r.recheck(store); err != nil {
+			return err
+		}
 		if jobs.Reads(r.stage) {
 			// Pages that could not be read get another chance; failed writes are
 			// for a person to look at.
@@ -272,6 +282,27 @@ func (r *run) begin(store context.Context) error {
 	}})
 }
 
+// recheck takes a run that has writes left back to the look at their targets.
+func (r *run) recheck(store context.Context) error {
+	work, ok := r.Work.(rechecker)
+	if !ok || r.ReadOnly {
+		return nil
+	}
+	back := work.Recheck(r.stage)
+	if back == "" {
+		return nil
+	}
+	lanes, err := r.Store.Pending(store, r.RunID, "")
+	if err != nil || !slices.ContainsFunc(lanes, func(l checkpoint.PendingCount) bool { return l.Lane != throttle.Read }) {
+		return err
+	}
+	if err := r.Store.Advance(store, r.RunID, time.Now(), r.stage, back, checkpoint.Change{Hold: true, Spare: throttle.Read}); err != nil {
+		return err
+	}
+	r.stage = back
+	return nil
+}
+
 // advance stores a step: a new stage in one transaction with all that it adds
 // and decides, more of the same stage by and by, since doing that twice does no
 // harm.
@@ -283,6 +314,7 @@ func (r *run) advance(store context.Context, step jobs.Step) (err error) {
 	} else {
 		err = r.Store.Advance(store, r.RunID, time.Now(), r.stage, step.Stage, checkpoint.Change{
 			Items: newItems(step.Items), Rows: newRows(step.Rows), Settle: slices.Values(settled(step.Decisions)), Release: step.Release,
+			Revise: revised(step.Revise),
 		})
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"rmmjob/checkpoint"
+	"rmmjob/internal/rmm"
 	"rmmjob/jobs"
 )
 
@@ -43,6 +44,17 @@ func newRows(rows iter.Seq[jobs.Row]) iter.Seq[checkpoint.NewRow] {
 			if !yield(checkpoint.NewRow{
 				Number: row.Number, Class: string(row.Class), ItemKey: row.ItemKey, Payload: encode(row.Detail),
 			}) {
+				return
+			}
+		}
+	}
+}
+
+// revised turns changed requests into payloads of the checkpoint.
+func revised(requests map[string]rmm.Request) iter.Seq[checkpoint.Revised] {
+	return func(yield func(checkpoint.Revised) bool) {
+		for key, req := range requests {
+			if !yield(checkpoint.Revised{Key: key, Payload: encode(req)}) {
 				return
 			}
 		}

@@ -75,6 +75,8 @@ var stageNames = map[string]string{
 	jobs.StagePlan:    "planned",
 	jobs.StageCheck:   "comparing",
 	jobs.StageRecheck: "comparing",
+	jobs.StageRetrial: "comparing",
+	jobs.StageResumed: "comparing",
 	jobs.StageCanary:  "trying out",
 	jobs.StageTried:   "reading back",
 	jobs.StageWait:    "waiting for a decision",

@@ -50,6 +50,8 @@ func retryVerb(ctx context.Context, a *app, args []string) error {
 		if left > 0 && !*rest {
 			return s.refuseRest(left)
 		}
+		// Who names them has seen that they were edited.
+		s.overDrift = slices.Contains(what.Classes, jobs.ClassDrifted)
 		return s.again(ctx, what, left)
 	})
 }
@@ -176,7 +178,10 @@ func (s *session) again(ctx context.Context, what checkpoint.Again, left int) er
 		return usagef("nothing of run %s can be tried again", s.rec.ID).withHint("what became of it: %s", s.nextCommand("show", s.rec.ID))
 	}
 	// What is sent again is also read back again.
-	back := map[string]string{jobs.StageVerify: jobs.StageApply, jobs.StageTried: jobs.StageCanary}[s.rec.Stage]
+	back := map[string]string{
+		jobs.StageVerify: jobs.StageApply, jobs.StageTried: jobs.StageCanary,
+		jobs.StageResumed: jobs.StageApply, jobs.StageRetrial: jobs.StageCanary, // from where all is compared anew
+	}[s.rec.Stage]
 	if back != "" {
 		if err := s.st.store.Advance(ctx, s.rec.ID, s.now(), s.rec.Stage, back, checkpoint.Change{}); err != nil {
 			return err

@@ -123,6 +123,7 @@ type options struct {
 	planFiles   []string // absolute paths that the plan is written to
 	guards      *guardFlags
 	yes         bool // agrees to what needs a confirmation
+	overDrift   bool // writes over what was edited, in this session only
 	canary      int  // writes to try out before the rest; 0 for none
 	maxDuration time.Duration
 
