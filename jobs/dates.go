@@ -2,11 +2,13 @@ package jobs
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
 // DateLayout turns a date_format such as dd.mm.yyyy into the layout that time.Parse takes. The parts are yyyy, mm or m,
-// dd or d, each once; between them stand signs or nothing. Two-digit years are refused: they would be a guess. The empty
+// dd or d, each once; between them stand signs or nothing. Where signs end it, a part may have its leading zero or not,
+// however it is written: spreadsheets leave it out as they like. Two-digit years are refused: they would be a guess. The empty
 // format is the API's own, yyyy-mm-dd.
 func DateLayout(format string) (string, error) {
 	if format == "" {
@@ -40,5 +42,8 @@ func DateLayout(format string) (string, error) {
 	if len(used) != 3 {
 		return "", fmt.Errorf("%q is not made of one yyyy, one mm and one dd", clip(format, 40))
 	}
-	return b.String(), nil
+	return wholePart.ReplaceAllString(b.String(), "$1"), nil
 }
+
+// wholePart is a part of a layout with signs around it.
+var wholePart = regexp.MustCompile(`\b0([12])\b`)

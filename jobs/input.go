@@ -202,7 +202,12 @@ func (r *rowReader) read(rec Record) (*inputRow, []rowFault) {
 	r.wants = r.wants[:0]
 	for i, s := range r.spec.Set {
 		w := want{value: s.Value.Expand(cell), setting: uint16(i)} //nolint:gosec // a job has a few hundred settings at most
+		if trimBlank(w.value) == "" {
+			w.value = ""
+		}
 		switch {
+		case nearlyClears(w.value):
+			fault(s.Value, "%s is %q: to empty the field write %s, for something else remove the brackets", s.Field, clip(w.value, 20), ClearWord)
 		case w.value == ClearWord || w.value == "" && r.spec.Empty == "clear":
 			w.value, w.clear = "", true
 			if !r.op.clearable(s.Field) {
@@ -243,6 +248,18 @@ func (r *rowReader) read(rec Record) (*inputRow, []rowFault) {
 	return row, nil
 }
 
+// nearlyClears tells whether a value is the word that clears but for case, blanks or
+// the kind of brackets. It is hardly meant for the field.
+func nearlyClears(value string) bool {
+	if value == ClearWord {
+		return false
+	}
+	const brackets = "()[]{}<>（）"
+	text := strings.ToLower(trimBlank(value))
+	inner := strings.TrimFunc(text, func(r rune) bool { return isBlank(r) || strings.ContainsRune(brackets, r) })
+	return (inner == "clear" || inner == "cleared") && strings.ContainsAny(text, brackets)
+}
+
 // utf16Len is the number of UTF-16 units of a text.
 func utf16Len(s string) int {
 	n := 0
@@ -273,10 +290,14 @@ func joinKey(parts []string) string { return strings.Join(parts, "\x00") }
 
 func splitKey(key string, n int) []string { return strings.SplitN(key, "\x00", n) }
 
+// midnight is the time of day that databases and spreadsheets put behind a day that
+// has none.
+var midnight = regexp.MustCompile(`(?i)(T00:00(:00(\.0+)?)?Z?| +(0?0:00(:00(\.0+)?)?|12:00(:00)? ?AM))$`)
+
 // parseDay reads a calendar day as yyyy-mm-dd or in the format that the job
 // declares. There is no guess and no time zone in it.
 func parseDay(s, format string) (string, error) {
-	s = trimBlank(s)
+	s = midnight.ReplaceAllString(trimBlank(s), "")
 	if t, err := time.Parse(time.DateOnly, s); err == nil {
 		return t.Format(time.DateOnly), nil
 	}

@@ -511,8 +511,8 @@ func TestLimit(t *testing.T) {
 
 func TestDateLayout(t *testing.T) {
 	for format, want := range map[string]string{
-		"": "2006-01-02", "yyyy-mm-dd": "2006-01-02", "MM/dd/yyyy": "01/02/2006", "d.m.yyyy": "2.1.2006", "yyyymmdd": "20060102",
-		"dd. mm. yyyy": "02. 01. 2006",
+		"": "2006-1-2", "yyyy-mm-dd": "2006-1-2", "MM/dd/yyyy": "1/2/2006", "d.m.yyyy": "2.1.2006", "yyyymmdd": "20060102",
+		"dd. mm. yyyy": "2. 1. 2006", "yyyy-mmdd": "2006-0102",
 	} {
 		if got, err := DateLayout(format); got != want || err != nil {
 			t.Errorf("%q: %q, %v", format, got, err)
