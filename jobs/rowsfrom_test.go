@@ -37,6 +37,9 @@ func TestRowsFromTheAccount(t *testing.T) {
 	if got, want := d.bodies(), []string{deviceB + ` {"udf1":"Depot North/"}`, deviceC + ` {"udf1":"Depot North/old"}`}; !slices.Equal(got, want) {
 		t.Errorf("sent %q", got)
 	}
+	if table, err := openSelection(parse(t, "update:\n  operation: device-udf-set\n  rows: {from: devices}\n  set: {udf1: '{siteName}'}\n").Update, &selectionSource{}); err != nil || len(table.Ignored) > 0 {
+		t.Errorf("not used: %q, %v; nobody wrote these columns", table.Ignored, err)
+	}
 	if got := d.rows[0].Detail.Cells; !slices.Equal(got, []string{"uid", "hostname", "siteName", "udf3"}) {
 		t.Errorf("headings %q", got)
 	}

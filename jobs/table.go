@@ -282,7 +282,7 @@ func (t *Table) mapColumns(want []string, h heading) Errors {
 		}
 	}
 	for i, name := range t.Headers {
-		if !t.mapped[i] && name != "" && !strings.HasPrefix(name, "_") {
+		if !t.mapped[i] && t.rows.From == nil && name != "" && !strings.HasPrefix(name, "_") {
 			t.Ignored = append(t.Ignored, name)
 		}
 	}
