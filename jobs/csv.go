@@ -25,6 +25,8 @@ type recordScanner struct {
 	delimiter byte
 	converted string // the encoding that src was converted from, in which case U+FFFD is what could not be converted
 
+	encodingHint string // what to do about bytes that are not UTF-8
+
 	buf        []byte
 	start, end int // unread part of buf
 	srcErr     error
@@ -210,7 +212,7 @@ func (s *recordScanner) rune() {
 	r, size := decodeRune(s.buf[s.start:s.end])
 	switch {
 	case r == invalidRune:
-		s.fault(s.line, s.col, "save the file as CSV UTF-8, or name its encoding, for example encoding: windows-1252", "byte 0x%02X is not UTF-8", s.buf[s.start])
+		s.fault(s.line, s.col, s.encodingHint, "byte 0x%02X is not UTF-8", s.buf[s.start])
 	case r == utf8.RuneError && s.converted != "":
 		s.fault(s.line, s.col, "is the encoding right?", "a byte that does not exist in %s", s.converted)
 	case r == utf8.RuneError:

@@ -22,6 +22,7 @@ type csvSource struct {
 	codec     codec // of the contents behind the mark
 	skip      int   // physical lines above the header
 	delimiter byte
+	own       bool // written by rmmjob
 }
 
 // open implements source.
@@ -30,7 +31,7 @@ func (c *csvSource) open(t *Table, want []string) error {
 	if err != nil {
 		return err
 	}
-	if ownResult(head) {
+	if c.own = ownResult(head); c.own {
 		// It is read as it was written, whatever the file was whose rows it holds.
 		t.rows.Encoding, t.rows.Delimiter, t.rows.SkipLines = "", ',', 0
 	}
@@ -98,6 +99,9 @@ func (c *csvSource) start(t *Table, delimiter byte) (p *pass, named byte, err er
 	p = &pass{newRecordScanner(c.codec.reader(raw), t.rows.CSV, delimiter), f, sum}
 	if c.codec.decoder != nil {
 		p.converted = c.codec.name
+	}
+	if p.encodingHint = "save the file as CSV UTF-8, or name its encoding, for example encoding: windows-1252"; c.own {
+		p.encodingHint = "save the file as CSV UTF-8: result files and rejected.csv are read as they were written"
 	}
 	for range c.skip {
 		p.skipLine()
@@ -243,6 +247,12 @@ func (t *Table) record(raw *rawRecord) sourceRow {
 	extra := false
 	for i, c := range raw.cells {
 		cell := text[c.from:c.to]
+		if i < width && t.mapped[i] {
+			cell = unformula(cell)
+			if message, hint := spoilt(cell); message != "" {
+				fault(i, hint, "%s", message)
+			}
+		}
 		switch {
 		case i >= width:
 			extra = extra || trimBlank(cell) != ""

@@ -186,8 +186,11 @@ func (j *jsonLines) row(t *Table, at map[string]int, line int, text []byte) sour
 		default:
 			row.Cells[i] = v.Raw
 		}
+		message, hint := spoilt(row.Cells[i])
 		switch cell := row.Cells[i]; {
 		case !t.mapped[i]:
+		case message != "":
+			fault(hint, "%s", message)
 		case scientific(cell):
 			row.science = append(row.science, row.Pos(i))
 		case strings.ContainsRune(cell, utf8.RuneError):

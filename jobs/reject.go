@@ -3,7 +3,9 @@ package jobs
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Reject is a row of an input that cannot be used as it is, for a file that can be
@@ -41,8 +43,30 @@ func Rejects(job *Job) (headings []string, rows iter.Seq[Reject]) {
 			if len(faults) == 0 {
 				return true
 			}
+			table.mark(rec, damaged)
 			return yield(newReject(rec, faults))
 		})
+	}
+}
+
+// mark sets [mendMark] before the cells whose fault their text alone does not show. A
+// fault of the whole row, or of a cell that the job does not use, is marked in the
+// first one that it uses.
+func (t *Table) mark(rec Record, damaged Errors) {
+	for _, f := range damaged {
+		i := slices.IndexFunc(t.mapped, func(used bool) bool { return used })
+		for j := range rec.cells {
+			if j < len(t.mapped) && t.mapped[j] && rec.Pos(j) == f.Pos {
+				i = j
+			}
+		}
+		if i < 0 {
+			continue
+		}
+		cell := rec.Cells[i]
+		if fault, _ := spoilt(cell); fault == "" && !strings.ContainsRune(cell, utf8.RuneError) {
+			rec.Cells[i] = trimBlank(mendMark + " " + cell)
+		}
 	}
 }
 

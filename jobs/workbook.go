@@ -237,18 +237,13 @@ func (w *workbook) cell(f *excelize.File, sheet, name, raw string) (text, fault,
 		}
 		return "false", "", ""
 	case excelize.CellTypeSharedString, excelize.CellTypeInlineString, excelize.CellTypeFormula:
-		if formulaError.MatchString(raw) {
-			return raw, "the cell holds the error " + raw, "take the value from its source again"
-		}
-		return raw, "", ""
+		fault, hint = spoilt(raw)
+		return raw, fault, hint
 	case excelize.CellTypeDate:
 		return raw, "", "" // in ISO form already
 	}
 	return w.number(f, sheet, name, raw)
 }
-
-// formulaError is what a formula shows that cannot be computed.
-var formulaError = regexp.MustCompile(`^#(REF!|N/A|NAME\?|VALUE!|DIV/0!|NULL!|NUM!|SPILL!|CALC!|GETTING_DATA|FIELD!|BUSY!|UNKNOWN!|BLOCKED!|CONNECT!)$`)
 
 const asTextHint = "make the column text and fill it again"
 
@@ -274,7 +269,7 @@ func (w *workbook) number(f *excelize.File, sheet, name, raw string) (text, faul
 		switch {
 		case format == asTime && v < 1:
 			layout = time.TimeOnly
-		case format != asDay && at.Truncate(24*time.Hour) != at:
+		case at.Truncate(24*time.Hour) != at: // the format may hide it
 			layout = "2006-01-02T15:04:05"
 		}
 		return at.Format(layout), "", ""

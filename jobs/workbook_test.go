@@ -70,6 +70,7 @@ func TestWorkbookCells(t *testing.T) {
 		{"yes", true, nil, "true"},
 		{"no", false, nil, "false"},
 		{"day", day, &excelize.Style{NumFmt: 14}, "2027-03-06"},
+		{"day whose time the format hides", day.Add(90 * time.Minute), &excelize.Style{NumFmt: 14}, "2027-03-06T01:30:00"},
 		{"day in another form", day, custom("dd.mm.yyyy"), "2027-03-06"},
 		{"day of the week and month", day, custom(`[$-407]dddd", "d. mmmm yyyy`), "2027-03-06"},
 		{"day and time", day.Add(90 * time.Minute), &excelize.Style{NumFmt: 22}, "2027-03-06T01:30:00"},
