@@ -49,23 +49,18 @@ func (r *resolver) unheardOf(n *ast.BinaryNode) {
 	if !slices.Contains([]string{"==", "!=", "in"}, n.Operator) {
 		return
 	}
-	field, texts := n.Left, n.Right
-	id, ok := field.(*ast.IdentifierNode)
-	if !ok {
-		field, texts = texts, field
-		if id, ok = field.(*ast.IdentifierNode); !ok {
-			return
-		}
+	field, texts := r.fieldOf(n.Left), n.Right
+	if field == nil {
+		field, texts = r.fieldOf(n.Right), n.Left
 	}
-	i := slices.IndexFunc(r.fields, func(f conditionField) bool { return f.name == id.Value })
-	if i < 0 || len(r.fields[i].enum) == 0 {
+	if field == nil || len(field.enum) == 0 {
 		return
 	}
 	list := []ast.Node{texts}
 	if array, ok := texts.(*ast.ArrayNode); ok {
 		list = array.Nodes
 	}
-	known := r.fields[i].enum
+	known := field.enum
 	for _, node := range list {
 		text, ok := node.(*ast.StringNode)
 		if !ok || slices.Contains(known, text.Value) {
@@ -76,7 +71,7 @@ func (r *resolver) unheardOf(n *ast.BinaryNode) {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
 		r.warnings = append(r.warnings, conditionFault{
-			node.Location().From, fmt.Sprintf("%q is no known value of %s", clip(text.Value, 40), r.fields[i].path), hint,
+			node.Location().From, fmt.Sprintf("%q is no known value of %s", clip(text.Value, 40), field.path), hint,
 		})
 	}
 }

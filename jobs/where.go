@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -12,7 +11,6 @@ import (
 	"github.com/expr-lang/expr/checker"
 	"github.com/expr-lang/expr/compiler"
 	"github.com/expr-lang/expr/conf"
-	exprfile "github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/parser"
 	"github.com/expr-lang/expr/types"
 	"github.com/expr-lang/expr/vm"
@@ -82,7 +80,7 @@ func compileCondition(text, element string, with []string, explode string) (*Whe
 	cfg := conditionConfig(true)
 	tree, err := parser.ParseWithConfig(text, cfg)
 	if err != nil {
-		return nil, []conditionFault{libraryFault(err)}
+		return nil, []conditionFault{libraryFault(err, text)}
 	}
 	c := &Where{Text: text}
 	var faults []conditionFault
@@ -126,7 +124,7 @@ func compileConjunct(tree *parser.Tree, r *resolver) (*vm.Program, *conditionFau
 	cfg.WithEnv(typed)
 	t, err := checker.Check(tree, cfg)
 	if err != nil {
-		fault := libraryFault(err)
+		fault := libraryFault(err, "")
 		return nil, &fault
 	}
 	if t != nil && t.Kind() != reflect.Bool && t.Kind() != reflect.Interface {
@@ -137,45 +135,15 @@ func compileConjunct(tree *parser.Tree, r *resolver) (*vm.Program, *conditionFau
 	cfg = conditionConfig(false)
 	cfg.WithEnv(loose)
 	if _, err := checker.Check(tree, cfg); err != nil {
-		fault := libraryFault(err)
+		fault := libraryFault(err, "")
 		return nil, &fault
 	}
 	program, err := compiler.Compile(tree, cfg)
 	if err != nil {
-		fault := libraryFault(err)
+		fault := libraryFault(err, "")
 		return nil, &fault
 	}
 	return program, nil
-}
-
-// libraryFault takes the place out of an error of the library.
-func libraryFault(err error) conditionFault {
-	var e *exprfile.Error
-	if !errors.As(err, &e) {
-		return conditionFault{message: err.Error()}
-	}
-	f := conditionFault{at: e.From, message: typeNames.Replace(e.Message)}
-	switch {
-	case strings.Contains(f.message, "mismatched types") && strings.Contains(f.message, "date"):
-		f.hint = `dates are written ago("30d") or date("2025-03-06")`
-	case strings.Contains(f.message, `Operator("=")`):
-		f.hint = "for equal write =="
-	}
-	return f
-}
-
-// typeNames puts the words of the documentation for the types of Go.
-var typeNames = strings.NewReplacer("[]interface {}", "list", "[]string", "list", "map[string]interface {}", "object", "interface {}", "any",
-	"time.Time", "date", "time.Duration", "duration", "float64", "number", "int", "number", "string", "text", "bool", "true or false")
-
-func typeName(t string) string {
-	switch t = typeNames.Replace(t); t {
-	case "text", "true or false":
-		return t
-	case "object":
-		return "an object"
-	}
-	return "a " + t
 }
 
 func fieldName(i int) string { return "f" + strconv.Itoa(i) }

@@ -74,6 +74,9 @@ func TestWhere(t *testing.T) {
 		`creationDate == nil`:                                          true,
 		`lastAuditDate < ago("1d") or lastAuditDate > ago("1d")`:       false,
 		`date(warrantyDate) < now() + duration("90d")`:                 true,
+		`warrantyDate < ahead("90d") and warrantyDate > ago("1d")`:     true,
+		`ahead("30d") >= warrantyDate or warrantyDate == now()`:        false,
+		`warrantyDate == date("2026-05-01")`:                           true,
 		`date(domain) < now()`:                                         false,
 		`antivirus.antivirusStatus == "NotRunning"`:                    true,
 		`antivirus.antivirusProduct == nil`:                            true,
@@ -162,18 +165,33 @@ func TestWhereFaults(t *testing.T) {
 		{">\n    online and\n    onlin\n", `8:5: where: there is no field "onlin" (did you mean "online"?)`},
 		{`hostname`, `6:10: where: it must be true or false, and this is text (compare it with something)`},
 		{`online and hostname`, `6:21: where: it must be true or false, and this is text (compare it with something)`},
-		{`lastSeen > "2025-01-01"`, `6:19: where: invalid operation: > (mismatched types date and text) (dates are written ago("30d") or date("2025-03-06"))`},
-		{`online = true`, `6:17: where: unexpected token Operator("=") (for equal write ==)`},
+		{`lastSeen > "2025-01-01"`, `6:21: where: a date cannot be compared with the text "2025-01-01" (write date("2025-01-01"))`},
+		{`online = true`, `6:17: where: "=" is not expected here (for equal write ==)`},
 		{`lastSeen > ago("30")`, `6:25: where: "30" is no span of time such as 30d, 2w, 12h or 90m`},
 		{`lastSeen > date("06.03.2025")`, `6:26: where: "06.03.2025" is no date such as 2025-03-06 or 2025-03-06T02:00:00Z`},
+		{`lastSeen < "30d"`, `6:21: where: a date cannot be compared with the text "30d" (write ago("30d"), or ahead("30d") for the future)`},
+		{`lastSeen > 5`, `6:19: where: a date cannot be compared with a number by > (dates are written ago("30d"), ahead("30d") or date("2025-03-06"))`},
+		{`ago("-90d") > lastSeen`, `6:14: where: "-90d" is a negative span of time: write ahead("90d")`},
+		{`udf3 < ago("1d")`, `6:10: where: udf3 is text and cannot be compared with a date (date(udf3) reads it as a date)`},
+		{`hostname like "x"`, `6:19: where: "like" is not expected here (write contains, startsWith, endsWith or matches)`},
+		{`online AND online`, `6:17: where: "AND" is not expected here (write and in small letters)`},
+		{`NOT online`, `6:14: where: "NOT" is not expected here (write not in small letters, before what it denies)`},
+		{`hostname <> "x"`, `6:20: where: "<>" is not expected here (for not equal write !=)`},
+		{`hostname ==`, `6:20: where: the condition ends too early (something has to follow)`},
+		{`online)`, `6:16: where: ")" is not expected here (the brackets do not match)`},
+		{`hostname == “x”`, `6:22: where: "“" is not expected here (write straight quotes: ")`},
+		{`hostname in ("a", "b")`, `6:26: where: "," is not expected here (a list is written in square brackets: in ["a", "b"])`},
+		{`online == null`, `6:20: where: there is no field "null" (a field that is not there is nil)`},
+		{`lower(id) == "a"`, `6:16: where: lower takes text, not a number`},
+		{`any(software)`, `6:22: where: a list needs a condition on its elements (for example any(software, .name == "Chrome"))`},
 		{`lenn(hostname) > 3`, `6:10: where: there is no function "lenn" (did you mean "len"?)`},
 		{`any(software, .namme == "x")`, `6:25: where: the elements of software have no field "namme" (did you mean ".name"?)`},
 		{`audit.bios.serialNumber == "x"`, `6:10: where: "audit.bios.serialNumber" is a detail that the job does not ask for (add with: [audit])`},
 		{`hostname matches "("`, "6:27: where: error parsing regexp: missing closing ): `(`"},
 		{`hostname matches siteName`, `6:27: where: the pattern of matches must be a text in quotes`},
 		{`len(1..100000000) > 3`, `6:15: where: a range is not for conditions`},
-		{`repeat("x", 1000000000) == hostname`, `6:10: where: there is no function "repeat" (functions: ago, all, any, count, date, duration, field, filter, float, int, len, lower, map, none, now, one, string, trim, upper)`},
-		{`sortBy(software, .name) == nil`, `6:10: where: the function "sortBy" is not for conditions (functions: ago, all, any, count, date, duration, field, filter, float, int, len, lower, map, none, now, one, string, trim, upper)`},
+		{`repeat("x", 1000000000) == hostname`, `6:10: where: there is no function "repeat" (functions: ago, ahead, all, any, count, date, duration, field, filter, float, int, len, lower, map, none, now, one, string, trim, upper)`},
+		{`sortBy(software, .name) == nil`, `6:10: where: the function "sortBy" is not for conditions (functions: ago, ahead, all, any, count, date, duration, field, filter, float, int, len, lower, map, none, now, one, string, trim, upper)`},
 		{`let x = 1; x == 1`, `6:14: where: this part of the language is not for conditions`},
 		{`$env.x == 1`, `6:10: where: there is no field "$env.x" (texts need quotes of their own: siteName == "Contoso")`},
 		{`hostname.foo() == 1`, `6:19: where: methods are not for conditions`},
@@ -187,7 +205,7 @@ func TestWhereFaults(t *testing.T) {
 		}
 	}
 	long := strings.Repeat("online and ", 400) + "online"
-	if got := faults(t, head+long+"\n"); !strings.Contains(got, "exceeds maximum allowed nodes") {
+	if got := faults(t, head+long+"\n"); !strings.Contains(got, "the condition is too long") {
 		t.Errorf("an endless condition: %s", got)
 	}
 }

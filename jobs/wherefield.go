@@ -140,6 +140,7 @@ func (r *resolver) expr(n ast.Node) ast.Node {
 func (r *resolver) binary(n *ast.BinaryNode) {
 	n.Left, n.Right = r.expr(n.Left), r.expr(n.Right)
 	r.unheardOf(n)
+	r.dated(n)
 	switch n.Operator {
 	case "..":
 		r.fault(n, "", "a range is not for conditions")
@@ -231,6 +232,8 @@ func (r *resolver) unknown(n ast.Node, path string, err error) {
 		r.fault(root, fmt.Sprintf("add with: [%s]", detail), "%q is a detail that the job does not ask for", path)
 	case errors.As(err, &fault) && fault.Suggestion != "":
 		r.fault(root, fmt.Sprintf("did you mean %q?", fault.Suggestion), "there is no field %q", path)
+	case strings.EqualFold(path, "null") || strings.EqualFold(path, "none"):
+		r.fault(root, "a field that is not there is nil", "there is no field %q", path)
 	default:
 		r.fault(root, "texts need quotes of their own: siteName == \"Contoso\"", "there is no field %q", path)
 	}

@@ -31,16 +31,9 @@ type function struct {
 }
 
 var functions = map[string]function{
-	"now": {new(func() time.Time), func(args []any) any { return args[0] }},
-	"ago": {new(func(string) time.Time), func(args []any) any {
-		text, ok := args[0].(string)
-		now, ok2 := args[1].(time.Time)
-		span, err := timeSpan(text)
-		if !ok || !ok2 || err != nil {
-			return nil
-		}
-		return now.Add(-span)
-	}},
+	"now":   {new(func() time.Time), func(args []any) any { return args[0] }},
+	"ago":   {new(func(string) time.Time), fromNow(-1)},
+	"ahead": {new(func(string) time.Time), fromNow(1)},
 	"date": {new(func(any) time.Time), func(args []any) any {
 		if t := instantOf(args[0]); !t.IsZero() {
 			return t
@@ -92,6 +85,22 @@ var functions = map[string]function{
 	}},
 }
 
+// fromNow is an instant before (-1) or after (1) the present, by a span of time.
+func fromNow(sign time.Duration) func([]any) any {
+	return func(args []any) any {
+		text, ok := args[0].(string)
+		now, ok2 := args[1].(time.Time)
+		span, err := timeSpan(text)
+		if !ok || !ok2 || err != nil {
+			return nil
+		}
+		return now.Add(sign * span)
+	}
+}
+
+// presentFunctions are those that take the present as a further argument.
+var presentFunctions = []string{"ago", "ahead", "now"}
+
 // functionNames are the functions that a condition can call, sorted.
 func functionNames() []string {
 	names := append(slices.Collect(maps.Keys(functions)), "field")
@@ -101,8 +110,15 @@ func functionNames() []string {
 // checkConstant reports an argument that a function can make nothing of.
 func checkConstant(function, text string) error {
 	switch function {
-	case "ago", "duration":
-		_, err := timeSpan(text)
+	case "ago", "ahead", "duration":
+		span, err := timeSpan(text)
+		other := map[string]string{"ago": "ahead", "ahead": "ago"}[function]
+		if later := strings.TrimPrefix(text, "-"); later != text && other != "" {
+			return fmt.Errorf("%q is a negative span of time: write %s(%q)", clip(text, 40), other, clip(later, 40))
+		}
+		if err == nil && span < 0 {
+			return fmt.Errorf("%q is a negative span of time", clip(text, 40))
+		}
 		return err
 	case "date":
 		if t, ok := output.ParseDate(text); !ok || t.IsZero() {
@@ -405,7 +421,7 @@ func (safe) Visit(node *ast.Node) {
 			return
 		}
 		args := n.Arguments
-		if callee.Value == "ago" || callee.Value == "now" {
+		if slices.Contains(presentFunctions, callee.Value) {
 			args = append(args, &ast.IdentifierNode{Value: nowName})
 		}
 		// A new node, because the old one has the types of the check.

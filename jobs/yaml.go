@@ -8,6 +8,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -141,6 +142,9 @@ func (d *decoder) syntax(text string, err error) {
 	}
 	lines := linesOf(text)
 	line = min(max(line, 1), len(lines))
+	if d.quotes(lines, line, said) {
+		return
+	}
 	if name, ok := strings.CutPrefix(said, "unknown anchor '"); ok { // the library does not say where
 		name, _, _ = strings.Cut(name, "'")
 		if i := slices.IndexFunc(lines, func(s string) bool { return strings.Contains(s, "*"+name) }); i >= 0 {
@@ -170,6 +174,41 @@ func (d *decoder) syntax(text string, err error) {
 		at = max(badEscape(lines[line-1]), 0)
 	}
 	d.faultAt(line, 1+len([]rune(lines[line-1][:at])), hint, "%s", message)
+}
+
+// afterQuote matches a quoted value of a line with what follows it and has no business there.
+var afterQuote = regexp.MustCompile(`(?:^\s*|[:,[{]\s*|-\s+)(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')\s*([^\s,\]}:#].*)`)
+
+// nextKey matches what is no rest of a value but the next key, after a comma that is missing.
+var nextKey = regexp.MustCompile(`^[A-Za-z_.-]+:(\s|$)`)
+
+// quotes reports a text in quotes that holds such quotes itself, which ends it too early. It tells whether that is what the
+// library speaks of: it names the line where the mapping around begins.
+func (d *decoder) quotes(lines []string, line int, said string) bool {
+	switch {
+	case strings.Contains(said, "expected key"), strings.Contains(said, "expected '-' indicator"):
+		// The first line with which the library finds the same fault.
+		line = 1 + sort.Search(len(lines)-1, func(i int) bool {
+			err := yaml.Unmarshal([]byte(strings.Join(lines[:i+1], "\n")+"\n"), new(yaml.Node))
+			return err != nil && strings.HasSuffix(err.Error(), said)
+		})
+	case !strings.Contains(said, "',' or"):
+		return false
+	}
+	at := afterQuote.FindStringSubmatchIndex(lines[line-1])
+	if at == nil || nextKey.MatchString(lines[line-1][at[2]:]) {
+		return false
+	}
+	key, _, _ := strings.Cut(strings.TrimLeft(lines[line-1], " -{"), ":")
+	hint := "put the whole text in single quotes"
+	switch quote := strings.TrimRight(lines[line-1][:at[2]], " "); {
+	case strings.HasSuffix(quote, "'"):
+		hint = "within single quotes, write each single quote twice"
+	case key == "where":
+		hint = `put the whole condition in single quotes: where: 'siteName == "Contoso"'`
+	}
+	d.faultAt(line, 1+len([]rune(lines[line-1][:at[2]])), hint, "text after the quote that ends the value")
+	return true
 }
 
 // linesOf takes a text apart where its lines end.
