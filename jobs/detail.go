@@ -95,6 +95,19 @@ func Subject(key string) (what, of string) {
 	return parts[1], strings.Join(parts[2:], " on ")
 }
 
+// RequestName is a request of an export for people, by the key of its item: what it was about, of what, and the page as the
+// service counts them, from 0.
+func RequestName(key string) string {
+	name, of := Subject(key)
+	if of != "" {
+		name += " of " + of
+	}
+	if _, _, page, err := parseWalkKey(key); err == nil {
+		name += fmt.Sprintf(", page=%d", page)
+	}
+	return name
+}
+
 // detailList is the list of one detail again, from what the checkpoint has of it.
 func (e *ExportWork) detailList(id string, req rmm.Request) list {
 	op, _ := rmm.Lookup(req.Op)

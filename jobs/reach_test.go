@@ -371,3 +371,15 @@ func TestSubject(t *testing.T) {
 		}
 	}
 }
+
+func TestRequestName(t *testing.T) {
+	for key, want := range map[string]string{
+		"detail/0000012/7d3c/alerts-open/98/0000002": "alerts-open of 7d3c, page=2",
+		"list/devices/98/0000003":                    "devices, page=3",
+		"odd":                                        "odd",
+	} {
+		if got := RequestName(key); got != want {
+			t.Errorf("%s is %q, want %q", key, got, want)
+		}
+	}
+}

@@ -158,8 +158,6 @@ func (p *projection) tell() {
 		}
 	}
 	for _, f := range p.result.Files {
-		if f.Path != "-" {
-			fmt.Fprintf(w, "%s  %s\n", count(f.Rows, "row"), clean(f.Path))
-		}
+		fmt.Fprintln(w, f.line())
 	}
 }

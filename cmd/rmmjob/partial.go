@@ -96,6 +96,9 @@ func (s *state) gapsOf(ctx context.Context, rec checkpoint.Run, why string) ([]s
 	if why == "" {
 		why = fmt.Sprintf("the run is %s", rec.State)
 	}
+	if rec.State == checkpoint.RunSuperseded {
+		why = "the run was given up for another before it was complete: " + why
+	}
 	gaps := []string{why}
 	c, err := s.store.Counts(ctx, rec.ID)
 	if err != nil {
@@ -109,7 +112,7 @@ func (s *state) gapsOf(ctx context.Context, rec checkpoint.Run, why string) ([]s
 		return nil, err
 	}
 	for _, it := range failures {
-		gaps = append(gaps, fmt.Sprintf("%s: %s", it.Key, it.Reason))
+		gaps = append(gaps, jobs.RequestName(it.Key)+": "+it.Reason)
 	}
 	if more := c.Failed + c.InDoubt - len(failures); more > 0 {
 		gaps = append(gaps, fmt.Sprintf("and %s more failed", count(int64(more), "request")))

@@ -77,10 +77,10 @@ func (s *session) report(ctx context.Context, sum runner.Summary) error {
 		}
 	}
 	for _, f := range s.result.Files {
-		if f.Path == "-" || s.job.Update != nil && f.Rows == 0 {
+		if s.job.Update != nil && f.Rows == 0 {
 			continue // of the result files those count that hold something
 		}
-		fmt.Fprintf(w, "%s  %s\n", count(f.Rows, "row"), clean(f.Path))
+		fmt.Fprintln(w, f.line())
 	}
 	if len(rows) > 0 {
 		fmt.Fprintf(w, "rows: %s\n", rowWords(rows))

@@ -37,6 +37,14 @@ type file struct {
 	Warnings []string `json:"warnings,omitempty"` // what a reader of the file has to know
 }
 
+// line is the file for people.
+func (f file) line() string {
+	if f.Path == "-" {
+		return count(f.Rows, "row") + "  to standard output"
+	}
+	return count(f.Rows, "row") + "  " + clean(f.Path)
+}
+
 // result is what a verb ends with. With --json it is printed as one object;
 // keys that do not apply are null, never missing.
 type result struct {

@@ -127,6 +127,9 @@ func (v Vars) value(name string, at time.Time) (string, error) {
 		return "", fmt.Errorf("unknown placeholder {%s}; %s", name, hint)
 	}
 	if value == "" {
+		if name == "account" {
+			return "", errors.New("the placeholder {account} has no value here: no account of the configuration is named; name one by account in the job or by --account, or leave the placeholder out")
+		}
 		return "", fmt.Errorf("the placeholder {%s} has no value here", name)
 	}
 	return value, nil

@@ -59,6 +59,7 @@ func TestExpandRefuses(t *testing.T) {
 		"{date.csv":        "{ without }",
 		"date}.csv":        "} without {",
 		"{job}.csv":        "{job} has no value",
+		"{account}.csv":    "name one by account in the job",
 		"C:\temp\new.csv":  "TAB",
 		"out\nx.csv":       "line break",
 		"out\r.csv":        "line break",
@@ -69,7 +70,7 @@ func TestExpandRefuses(t *testing.T) {
 		if got, err := Expand(in, time.Now(), Vars{}); err == nil || got != "" || !strings.Contains(err.Error(), part) {
 			t.Errorf("Expand(%q) = %q, %v, want something about %q", in, got, err, part)
 		}
-		if err := ValidPath(in); (err == nil) != (in == "{job}.csv") {
+		if err := ValidPath(in); (err == nil) != (in == "{job}.csv" || in == "{account}.csv") {
 			t.Errorf("ValidPath(%q) = %v", in, err)
 		}
 	}
