@@ -7,6 +7,7 @@ import (
 	"io"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -49,7 +50,8 @@ func ParseFaults(data []byte, file string) ([]Fault, error) {
 
 var (
 	yamlLine  = regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)$`)
-	yamlField = regexp.MustCompile(`^field (\S+) not found in type \S+$`)
+	yamlField = regexp.MustCompile(`^field (\S+) not found in type rmmsim\.(\S+)$`)
+	yamlType  = regexp.MustCompile("^cannot unmarshal (?:!!(?:map|seq)|!!\\S+ `(.*)`) into (\\S+)$")
 )
 
 // yamlError puts the errors of the YAML library into the form file:line: text
@@ -67,23 +69,68 @@ func yamlError(err error, file string) error {
 			line, text = m[1], m[2]
 		}
 		if m := yamlField.FindStringSubmatch(text); m != nil {
-			text = unknownWord("key", m[1], faultKeys())
+			text = unknownKey(m[1], m[2])
+		} else if m := yamlType.FindStringSubmatch(text); m != nil {
+			text = wrongType(m[1], m[2])
 		}
 		all = append(all, fmt.Errorf("%s:%s: %s", file, line, strings.TrimPrefix(text, "yaml: ")))
 	}
 	return errors.Join(all...)
 }
 
-// faultKeys are all keys of a fault file.
-func faultKeys() (keys []string) {
-	for _, t := range []reflect.Type{reflect.TypeFor[Fault](), reflect.TypeFor[Match](), reflect.TypeFor[Action]()} {
-		for i := range t.NumField() {
-			if key := t.Field(i).Tag.Get("yaml"); key != "-" {
-				keys = append(keys, key)
-			}
+// faultSections are the parts of a fault, by the names of their types.
+var faultSections = []struct {
+	kind, section string
+	of            reflect.Type
+}{
+	{"Fault", "a fault", reflect.TypeFor[Fault]()}, {"Match", "match", reflect.TypeFor[Match]()}, {"Action", "do", reflect.TypeFor[Action]()},
+}
+
+// unknownKey says of a key that the part where it stands does not have it: which part does, or which keys there are.
+func unknownKey(key, kind string) string {
+	var known []string
+	here, elsewhere := kind, ""
+	for _, s := range faultSections {
+		keys := keysOf(s.of)
+		switch {
+		case s.kind == kind:
+			here, known = s.section, keys
+		case slices.Contains(keys, key):
+			elsewhere = s.section
+		}
+	}
+	switch near := spell.Nearest(key, known); {
+	case elsewhere != "":
+		return fmt.Sprintf("%q is a key of %s, not of %s", key, elsewhere, here)
+	case near != "":
+		return fmt.Sprintf("unknown key %q, did you mean %q?", key, near)
+	}
+	return fmt.Sprintf("unknown key %q; %s has %s", key, here, strings.Join(known, ", "))
+}
+
+// keysOf are the keys of a part of a fault.
+func keysOf(t reflect.Type) (keys []string) {
+	for i := range t.NumField() {
+		if key := t.Field(i).Tag.Get("yaml"); key != "-" {
+			keys = append(keys, key)
 		}
 	}
 	return keys
+}
+
+// wrongType says of a value that another kind of value is wanted.
+func wrongType(value, kind string) string {
+	want := map[string]string{
+		"[]rmmsim.Fault": "a list of faults: - match: {operation: devices}, and below it do: {status: 500}",
+		"rmmsim.Fault":   "a fault: keys match and do", "rmmsim.Match": "keys with values, such as {operation: devices}",
+		"rmmsim.Action": "keys with values, such as {status: 500}", "time.Duration": "a time such as 500ms or 30s",
+		"int": "a whole number", "uint64": "a whole number from 0", "float64": "a number", "bool": "true or false", "string": "a text",
+		"map[string]string": "keys with values",
+	}[kind]
+	if value == "" {
+		return "want " + want
+	}
+	return fmt.Sprintf("want %s, not %q", want, value)
 }
 
 // unknownWord is the text of an error about a misspelt word.

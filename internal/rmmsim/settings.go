@@ -112,7 +112,7 @@ func ParseSettings(s string) (Config, error) {
 			set, ok = operationLimit(op), true
 		}
 		if !ok {
-			return Config{}, errors.New(unknownWord("simulator setting", name, slices.Sorted(maps.Keys(settings))))
+			return Config{}, unknownSetting(name)
 		}
 		if !hasValue {
 			value = "on"
@@ -122,6 +122,19 @@ func ParseSettings(s string) (Config, error) {
 		}
 	}
 	return cfg, cfg.withDefaults().validate()
+}
+
+// unknownSetting names what there is. Faults are no setting: they are a file of their own.
+func unknownSetting(name string) error {
+	known := slices.Sorted(maps.Keys(settings))
+	text := unknownWord("simulator setting", name, known)
+	if strings.HasPrefix(name, "fault") {
+		return fmt.Errorf("unknown simulator setting %q: rmmjob sim --faults FILE plays faults, and jobs run against it", name)
+	}
+	if !strings.Contains(text, "did you mean") {
+		text += "; known are " + strings.Join(append(known, limitPrefix+"OPERATION"), ", ")
+	}
+	return errors.New(text)
 }
 
 func operationLimit(op string) func(*Config, string) error {

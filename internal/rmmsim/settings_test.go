@@ -39,9 +39,10 @@ func TestParseSettings(t *testing.T) {
 }
 
 func TestParseSettingsErrors(t *testing.T) {
+	const all = "; known are alert-totals, conflicts, dates, delay, devices, duplicates, key, latency, legacy, limits, log-limit, next-foreign, next-forgets, page-max, retry-after, secret, seed, single-token, software, sparse, spread, stale, token-lifetime, udfs, unknown-values, write-window, limit.OPERATION"
 	for _, tt := range []struct{ text, want string }{
 		{"devcies=5", `unknown simulator setting "devcies", did you mean "devices"?`},
-		{"zzzzzzzz", `unknown simulator setting "zzzzzzzz"`},
+		{"zzzzzzzz", `unknown simulator setting "zzzzzzzz"` + all},
 		{"devices", `simulator setting "devices": want a whole number from 0 to 5000000`},
 		{"devices=many", `simulator setting "devices": want a whole number from 0 to 5000000`},
 		{"devices=1,devices=2", `simulator setting "devices": given twice`},
@@ -56,7 +57,7 @@ func TestParseSettingsErrors(t *testing.T) {
 		{"dates=us", `simulator setting "dates": want ms or iso`},
 		{"udfs=301", `simulator setting "udfs": want a whole number from 1 to 300`},
 		{"legacy=yes", `simulator setting "legacy": want off or on`},
-		{"=5", `unknown simulator setting ""`},
+		{"=5", `unknown simulator setting ""` + all},
 		{"secret=x", `a secret without a key`},
 	} {
 		if _, err := ParseSettings(tt.text); err == nil || err.Error() != tt.want {
