@@ -14,7 +14,8 @@ import (
 // the job file and the input meanwhile.
 type applier struct {
 	set    Settings
-	verify bool // read back after the writes
+	verify bool   // read back after the writes
+	guard  *Guard // of the job; nil for an undo
 }
 
 // begin chooses the stage with which a new plan goes on.
@@ -132,6 +133,11 @@ func (p applier) seen(ctx context.Context, a Answers, prefix, stage string, choo
 	if writes, err = loadWrites(ctx, a, choose); err != nil {
 		return nil, Step{}, false, err
 	}
+	if prefix == checkPrefix && p.guard != nil {
+		for _, w := range writes {
+			w.judge = p.judge
+		}
+	}
 	last, err := lastRound(ctx, a, prefix)
 	if err != nil || last.number == 0 {
 		return writes, Step{}, false, err
@@ -150,9 +156,18 @@ func (p applier) check(ctx context.Context, stage string, a Answers) (Step, bool
 	if err != nil || again {
 		return step, again, err
 	}
-	drifted, blind := 0, 0
+	drifted, blind, kept := 0, 0, 0
+	over := map[string]*write{} // written over what was edited
 	for _, w := range writes {
-		switch s, field := w.stands(); {
+		s, field := w.stands()
+		switch why, class := w.live.why, w.live.class; {
+		case why != "" && s != asWritten:
+			step.Decisions = append(step.Decisions, Decision{Key: w.item, Fate: FateFailed, Class: class, Reason: why})
+			if class == ClassDrifted {
+				drifted++
+			} else {
+				kept++
+			}
 		case s == unseen:
 			blind++
 		case s == asWritten && w.reason != "":
@@ -164,9 +179,19 @@ func (p applier) check(ctx context.Context, stage string, a Answers) (Step, bool
 			step.Decisions = append(step.Decisions, Decision{
 				Key: w.item, Fate: FateFailed, Class: ClassDrifted, Reason: w.whyNot(s, field, "since the plan was made"),
 			})
+		case s == edited:
+			over[w.item] = w
 		}
 	}
+	if err := p.revise(ctx, a, &step, over); err != nil {
+		return Step{}, false, err
+	}
 	switch {
+	case kept > 0:
+		step.Note = fmt.Sprintf("%d of %d writes are held back: their targets are protected by now", kept, len(writes))
+		if drifted > 0 {
+			step.Note += fmt.Sprintf("; %d: their targets were edited since the plan was made", drifted)
+		}
 	case drifted > 0:
 		step.Note = fmt.Sprintf("%d of %d writes are held back: their targets were edited since the plan was made", drifted, len(writes))
 	case blind > 0 && blind == len(writes):

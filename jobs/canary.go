@@ -9,7 +9,7 @@ import (
 // triedOut chooses the writes of the plan that were sent: not those that were held
 // back before.
 func triedOut(ans Answer) bool {
-	return !ans.Settled.IsZero() && (ans.OK || ans.Doubt || ans.Class != "" && ans.Class != ClassDrifted)
+	return !ans.Settled.IsZero() && (ans.OK || ans.Doubt || ans.Class != "" && ans.Class != ClassDrifted && ans.Class != string(ClassProtected))
 }
 
 // canary reads the targets of the first writes back, once none of them is open.

@@ -66,7 +66,7 @@ func newLook(prefix string, n int, writes iter.Seq[*write]) look {
 	seen := map[string]bool{}
 	for w := range writes {
 		switch {
-		case !w.shown():
+		case !w.shown(prefix):
 		case w.op.proxy:
 			it := settingsOf(l.prefix+"settings/", w.req.Path["siteUid"])
 			if !seen[it.Key] {
@@ -109,7 +109,7 @@ func (l look) show(ctx context.Context, a Answers, writes []*write) error {
 	for _, w := range writes {
 		w.live = view{}
 		switch {
-		case !w.shown():
+		case !w.shown(l.prefix):
 		case w.op.proxy:
 			settings[w.req.Path["siteUid"]] = append(settings[w.req.Path["siteUid"]], w)
 		default:

@@ -29,6 +29,8 @@ type RowDetail struct {
 	Site     string   `json:"site,omitempty"`
 	Changes  []Change `json:"changes,omitempty"` // only what this row asks for
 	Reason   string   `json:"reason,omitempty"`
+
+	Match []MatchKey `json:"match,omitempty"` // what the row names its target by
 	Request  string   `json:"request,omitempty"` // operation that is sent where the job's own does not tell
 
 	// Before is what of the target the request takes away or leaves as it is, beside
@@ -51,6 +53,7 @@ func (p *plan) planRows() iter.Seq[Row] {
 				r.Detail.UID, r.Detail.Hostname, r.Detail.Site = t.uid, t.name, t.siteName
 				if !row.class.Held() {
 					r.ItemKey, r.Detail.Before = p.itemKey(t), t.present
+					r.Detail.Match = p.matchKeys(row)
 				}
 				if p.op.effect == ensures && p.due(t) && !row.class.Held() {
 					r.Detail.Request = p.op.request(t.uid != "")

@@ -28,9 +28,13 @@ type write struct {
 	changes []Change        // of all its rows, each field once
 	before  json.RawMessage // what of the target the request or an undo needs; nil for nothing
 	target  aTarget         // of its first row
+	match   []MatchKey      // by which its row names the target
 	planned bool            // a row of the plan asks for it
 	by      string          // key by which it is looked for, where it is not that of the request
 	live    view
+
+	// judge, if set, says why nothing may be sent to a target, and the class of that.
+	judge func(w *write, element json.RawMessage) (why, class string)
 }
 
 // aTarget is how people know a target.
@@ -56,6 +60,9 @@ type view struct {
 	id      string          // of a target that was found by its name
 	old     []oldValue      // by change of the write
 	element json.RawMessage // the fields that a whole write or an undo repeats
+	site    string          // name of the site of a device
+
+	why, class string // why nothing may be sent to it any more, if it was judged
 }
 
 // newWrite is the write of a stored item.
@@ -90,6 +97,7 @@ func loadWrites(ctx context.Context, a Answers, choose func(Answer) bool) ([]*wr
 			writes, w.planned = append(writes, w), true
 			d := row.Detail
 			w.target, w.before = aTarget{d.Line, d.Hostname, d.Site, d.UID}, d.Before
+			w.match = d.Match
 		}
 		for _, c := range row.Detail.Changes {
 			if !slices.ContainsFunc(w.changes, func(have Change) bool { return have.Field == c.Field }) {
@@ -101,8 +109,11 @@ func loadWrites(ctx context.Context, a Answers, choose func(Answer) bool) ([]*wr
 }
 
 // shown tells whether a look can show the target: what a quick job or a free call
-// does is in no list, and muting has no effect.
-func (w *write) shown() bool { return w.listed && w.op.effect != starts && w.op.effect != mutes }
+// does is in no list, and muting has no effect. The device of a quick job can be
+// looked at before it is made.
+func (w *write) shown(prefix string) bool {
+	return w.listed && w.op.effect != mutes && (w.op.effect != starts || strings.HasPrefix(prefix, checkPrefix))
+}
 
 // list is the list that shows the target; not for proxies.
 func (w *write) list(prefix string) list {
@@ -135,6 +146,12 @@ func (w *write) see(element json.RawMessage) {
 	w.live.old = oldValues(*w.op, set, element)
 	if w.op.keeps() || w.op.effect == creates {
 		w.live.element = keep(*w.op, element)
+	}
+	if w.op.effect == moves {
+		w.live.site = keyOf("siteName", element)
+	}
+	if w.judge != nil {
+		w.live.why, w.live.class = w.judge(w, element)
 	}
 }
 
@@ -172,6 +189,11 @@ func (w *write) stands() (standing, string) {
 		return unseen, ""
 	}
 	switch w.op.effect {
+	case starts:
+		if !v.there {
+			return gone, ""
+		}
+		return unseen, "" // a job is nothing that could be compared
 	case removes:
 		if !v.there {
 			return asWritten, ""

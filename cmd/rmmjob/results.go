@@ -42,7 +42,7 @@ func resultOf(row checkpoint.Row) (file int, status string) {
 		if class.Held() {
 			return fileFailed, row.Class
 		}
-		if row.ItemErrorClass == jobs.ClassDrifted || row.ItemErrorClass == jobs.ClassNotApplied {
+		if row.ItemErrorClass == jobs.ClassDrifted || row.ItemErrorClass == string(jobs.ClassProtected) || row.ItemErrorClass == jobs.ClassNotApplied {
 			return fileFailed, row.ItemErrorClass
 		}
 		return fileFailed, "failed"

@@ -1,0 +1,140 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/tidwall/gjson"
+
+	"rmmjob/internal/rmm"
+)
+
+// This file is about plans whose targets have become others since.
+
+// judge says why a write must not be sent to its target any more, and the class of
+// that: the guard protects it by now, or it is not what its row names any more.
+func (p applier) judge(w *write, element json.RawMessage) (why, class string) {
+	if why := p.guard.protects(traitsOf(w, element)); why != "" {
+		return why, string(ClassProtected)
+	}
+	for _, m := range w.match {
+		if w.op.keyText(m.Field, keyOf(m.Field, element)) != m.Key && !p.set.AcceptDrift {
+			return fmt.Sprintf("%s was edited since the plan was made: the %s is not what the row names any more", m.Field, w.op.thing()), ClassDrifted
+		}
+	}
+	return "", ""
+}
+
+// traitsOf are what the list of the targets tells for selectors. Of variables and
+// proxies it tells nothing: their sites are those of the plan.
+func traitsOf(w *write, element json.RawMessage) traits {
+	switch {
+	case w.op.on == aDevice || w.op.on == anAlert:
+		return deviceTraits(w.op.on, element)
+	case w.op.on == aSite && !w.op.proxy:
+		return siteTraits(keyOf("name", element), keyOf("uid", element))
+	}
+	return func(string) []string { return nil }
+}
+
+// MatchKey is what a row names its target by.
+type MatchKey struct {
+	Field string `json:"field"`
+	Key   string `json:"key"` // in the form in which keys are compared
+}
+
+// matchKeys are the parts of the key of a row that an element of the list of targets
+// tells by itself.
+func (p *plan) matchKeys(row *inputRow) []MatchKey {
+	if p.op.on != aDevice && p.op.on != aSite || p.op.proxy || row.key == "" || row.target.uid == "" {
+		return nil
+	}
+	beside := p.job.Update.besideList()
+	match := p.job.Update.Match
+	parts := splitKey(row.key, len(match))
+	var keys []MatchKey
+	for i, m := range match {
+		if m.Field != beside && m.Field != subjects[p.op.on].uid && i < len(parts) {
+			keys = append(keys, MatchKey{m.Field, parts[i]})
+		}
+	}
+	return keys
+}
+
+// revise adds to a step what changes of writes that go over something edited: the
+// plan remembers what was there last, so that an undo brings that back, and a request
+// that repeats fields repeats what they are now.
+func (p applier) revise(ctx context.Context, a Answers, step *Step, over map[string]*write) error {
+	if len(over) == 0 {
+		return nil
+	}
+	for key, w := range over {
+		if body, ok := w.bodyNow(); ok {
+			req := w.req
+			req.Body = body
+			if step.Revise == nil {
+				step.Revise = map[string]rmm.Request{}
+			}
+			step.Revise[key] = req
+		}
+	}
+	var rows []Row
+	for row, err := range a.Rows(ctx) {
+		if err != nil {
+			return err
+		}
+		w := over[row.ItemKey]
+		if w == nil {
+			continue
+		}
+		row.Detail.Changes = slices.Clone(row.Detail.Changes)
+		for i := range row.Detail.Changes {
+			w.remember(&row.Detail.Changes[i])
+		}
+		if len(row.Detail.Before) > 0 || w.op.keeps() {
+			row.Detail.Before = w.live.element
+			if !w.live.there {
+				row.Detail.Before = json.RawMessage("{}")
+			}
+		}
+		rows = append(rows, row)
+	}
+	step.Rows = slices.Values(rows)
+	return nil
+}
+
+// remember gives a change of the plan the value that was read last as its old one.
+func (w *write) remember(c *Change) {
+	i := slices.IndexFunc(w.changes, func(of Change) bool { return of.Field == c.Field })
+	if i < 0 || i >= len(w.live.old) || c.Delete || w.op.effect == creates {
+		return
+	}
+	now := w.live.old[i]
+	c.Unknown = !now.known
+	if c.NewUID != "" {
+		c.OldUID, c.Old = now.text, w.live.site
+		return
+	}
+	c.Old = now.text
+}
+
+// bodyNow is the body of a write that repeats the fields which it does not change,
+// with their present values; false for other writes.
+func (w *write) bodyNow() (json.RawMessage, bool) {
+	if !w.op.whole || !w.live.there {
+		return nil, false
+	}
+	given := map[string]json.RawMessage{}
+	for _, c := range w.changes {
+		if v := gjson.GetBytes(w.req.Body, c.Field); v.Exists() {
+			given[c.Field] = json.RawMessage(v.Raw)
+		}
+	}
+	if v := gjson.GetBytes(w.req.Body, "password"); v.Exists() { // never shown
+		given["password"] = json.RawMessage(v.Raw)
+	}
+	body, lacks := mergeBody(*w.op, w.live.element, given)
+	return body, lacks == ""
+}
