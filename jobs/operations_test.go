@@ -264,7 +264,7 @@ func FuzzOperations(f *testing.F) {
 			if row.class == "" {
 				wanted[row.key] = nil
 			}
-			if _, err := collect(job, src, wanted); err != nil {
+			if _, err := collect(job, src, wanted, newSelectorFit(job.Guard)); err != nil {
 				t.Fatal(err)
 			}
 			p.resolve(wanted)

@@ -72,6 +72,7 @@ type plan struct {
 	fleet   int // targets that the account has
 	writes  int // targets that must be written
 	clears  int // fields that are emptied
+	notes   []string
 }
 
 // rows opens the input of the update.
@@ -132,7 +133,11 @@ func (u *UpdateWork) makePlan(ctx context.Context, a Answers, src sources) (*pla
 			wanted[row.key] = nil
 		}
 	}
-	if p.fleet, err = collect(job, src, wanted); err != nil {
+	fit := newSelectorFit(job.Guard)
+	if p.fleet, err = collect(job, src, wanted, fit); err != nil {
+		return nil, err
+	}
+	if err = p.checkSelectors(fit); err != nil {
 		return nil, err
 	}
 	p.resolve(wanted)

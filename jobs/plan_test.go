@@ -814,7 +814,7 @@ func FuzzPlanRow(f *testing.F) {
 				wanted[row.key] = nil
 			}
 			one := func(yield func(Element, error) bool) { yield(Element{JSON: json.RawMessage(element)}, nil) }
-			if _, err := collect(p.job, sources{targets: one}, wanted); err != nil {
+			if _, err := collect(p.job, sources{targets: one}, wanted, newSelectorFit(p.job.Guard)); err != nil {
 				t.Fatal(err)
 			}
 			p.resolve(wanted)

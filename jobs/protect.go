@@ -169,11 +169,16 @@ func siteTraits(name, uid string) traits {
 // protects says which selector of the guard something falls under; "" when none.
 func (g Guard) protects(t traits) string {
 	for _, s := range g.Protected {
-		if !slices.ContainsFunc(s.Conditions, func(c Condition) bool { return !c.holds(t(c.Field)) }) {
+		if s.fits(t) {
 			return "protected by " + s.String()
 		}
 	}
 	return ""
+}
+
+// fits tells whether all conditions of the selector hold.
+func (s Selector) fits(t traits) bool {
+	return !slices.ContainsFunc(s.Conditions, func(c Condition) bool { return !c.holds(t(c.Field)) })
 }
 
 // holds tells whether one of the values is one of those of the condition.

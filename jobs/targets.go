@@ -47,7 +47,7 @@ type sources struct {
 // collect fills wanted with the objects that have a wanted key, and counts all
 // objects. No wanted key has a blank part, so a device without a name is never met
 // by anything.
-func collect(job *Job, src sources, wanted map[string][]*object) (seen int, err error) {
+func collect(job *Job, src sources, wanted map[string][]*object, fit *selectorFit) (seen int, err error) {
 	spec := job.Update
 	op := operationOf(spec.Operation.Name)
 	about := subjects[op.on]
@@ -78,6 +78,12 @@ func collect(job *Job, src sources, wanted map[string][]*object) (seen int, err 
 		uid := keyOf(about.uid, el.JSON)
 		if uid == "" {
 			continue
+		}
+		switch op.on {
+		case aDevice:
+			fit.see(deviceTraits(op.on, el.JSON))
+		case aSite:
+			fit.seeSite(keyOf(about.name, el.JSON), uid)
 		}
 		var o *object
 		for _, key := range keysOf(parts, beside, src.keys[uid]) {

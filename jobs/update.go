@@ -249,7 +249,7 @@ func (u *UpdateWork) plan(ctx context.Context, a Answers) (Step, error) {
 	if err != nil {
 		return Step{}, err
 	}
-	step := Step{Items: p.items(), Rows: p.planRows(), Plan: p.counts, Note: op.warning}
+	step := Step{Items: p.items(), Rows: p.planRows(), Plan: p.counts, Note: p.note()}
 	if err := p.guard(); err != nil && !errors.As(err, &step.Guard) {
 		return Step{}, err
 	}
