@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"gopkg.in/yaml.v3"
 
@@ -132,12 +133,29 @@ func (d *decoder) filter(n *yaml.Node, op rmm.Operation) url.Values {
 		case i < 0:
 			d.fault(key, suggestion(key.Value, known), "unknown filter %q of %q", clip(key.Value, 40), op.Name)
 		default:
-			if s, ok := d.param(value, op.Query[i]); ok {
+			if s, ok := d.param(value, op.Query[i]); ok && d.instant(value, op, key.Value, s) {
 				values.Set(key.Value, s)
 			}
 		}
 	})
 	return values
+}
+
+// instant checks the ends of a period that the service filters by: it takes them in one form only.
+func (d *decoder) instant(n *yaml.Node, op rmm.Operation, name, text string) bool {
+	if !dated[op.Name].server || name != "from" && name != "until" {
+		return true
+	}
+	const layout = "2006-01-02T15:04:05Z"
+	if _, err := time.Parse(layout, text); err == nil {
+		return true
+	}
+	hint := ""
+	if day, err := time.Parse(time.DateOnly, text); err == nil {
+		hint = "write " + day.Format(layout)
+	}
+	d.fault(n, hint, "%s must be a time in UTC such as 2026-03-06T02:00:00Z, not %q", name, clip(text, 40))
+	return false
 }
 
 // param reads the value of a query parameter and checks it against the type.

@@ -91,7 +91,7 @@ func TestParseFaults(t *testing.T) {
 		{"key twice", devices + "name: a\nname: b\n", []string{`4:1: the key "name" is there twice (the first is in line 3)`}},
 
 		// Keys and simple values.
-		{"version", "version: 2\nexport: {from: devices, to: o.csv}\n", []string{`1:10: version must be the number 1, not the text "2" (this rmmjob reads version: 1)`}},
+		{"version", "version: 2\nexport: {from: devices, to: o.csv}\n", []string{`1:10: version must be the number 1, not 2 (this rmmjob reads version: 1)`}},
 		{"no version", "export: {from: devices, to: o.csv}\n", []string{`1:1: the job lacks the key "version"`}},
 		{"case of a key", devices + "Workers: 4\n", []string{`3:1: unknown key "Workers" in the job (did you mean "workers"?)`}},
 		{"swapped letters", devices + "tiemout: 4s\n", []string{`3:1: unknown key "tiemout" in the job (did you mean "timeout"?)`}},
@@ -104,14 +104,14 @@ func TestParseFaults(t *testing.T) {
 		{"empty text", devices + "account: ''\n", []string{`3:10: account is empty (give it a value or remove the key)`}},
 		{"list for text", devices + "account: [a]\n", []string{`3:10: account must be a text, not a list`}},
 		{"line break in a name", devices + "name: \"a\\nb\"\n", []string{`3:7: name holds a control character or a line break`}},
-		{"workers", devices + "workers: 65\n", []string{`3:10: workers must be a whole number from 1 to 64, not the text "65"`}},
+		{"workers", devices + "workers: 65\n", []string{`3:10: workers must be a whole number from 1 to 64, not 65`}},
 		{"workers in quotes", devices + "workers: '8'\n", []string{`3:10: workers must be a whole number from 1 to 64, not the text "8" (write 8)`}},
-		{"octal", devices + "workers: 010\n", []string{`3:10: workers must be a whole number from 1 to 64, not the text "010" (write 10)`}},
-		{"fraction", devices + "workers: 1.5\n", []string{`3:10: workers must be a whole number from 1 to 64, not the text "1.5"`}},
+		{"octal", devices + "workers: 010\n", []string{`3:10: workers must be a whole number from 1 to 64, not 010 (write 10)`}},
+		{"fraction", devices + "workers: 1.5\n", []string{`3:10: workers must be a whole number from 1 to 64, not 1.5`}},
 		{"yes", devices + "confirm: yes\n", []string{`3:10: confirm must be true or false, not "yes" (write true)`}},
 		{"Off", devices + "confirm: Off\n", []string{`3:10: confirm must be true or false, not "Off" (write false)`}},
 		{"flag in quotes", devices + "confirm: 'true'\n", []string{`3:10: confirm must be true or false, not "true" (write true)`}},
-		{"flag number", devices + "confirm: 1\n", []string{`3:10: confirm must be true or false, not the text "1"`}},
+		{"flag number", devices + "confirm: 1\n", []string{`3:10: confirm must be true or false, not 1`}},
 		{"no unit", devices + "timeout: 60\n", []string{`3:10: timeout lacks a unit (for seconds write 60s)`}},
 		{"no span", devices + "timeout: soon\n", []string{`3:10: timeout must be a time span such as 90s, 15m or 2h, not the text "soon"`}},
 		{"negative span", devices + "grace: -1s\n", []string{`3:8: grace must be more than 0 and at most 168h, not "-1s"`}},
@@ -171,7 +171,7 @@ func TestParseFaults(t *testing.T) {
 			`4:15: the rows are read more than once and cannot come from stdin (name a file)`,
 			`4:28: unknown encoding "utf8x" (did you mean "utf-8"?)`,
 			`4:46: delimiter must be one sign, not "ab" (comma, semicolon, tab and pipe are names for the usual ones)`,
-			`4:62: skip_lines must be a whole number from 0 to 10000, not the text "-1"`,
+			`4:62: skip_lines must be a whole number from 0 to 10000, not -1`,
 			`4:79: allow_empty must be true or false, not "no" (write false)`,
 			`4:83: date_format has no effect: device-udf-set writes no date (remove it)`,
 			`4:96: date_format: "yy-mm-dd" is not made of one yyyy, one mm and one dd`,
@@ -209,8 +209,8 @@ func TestParseFaults(t *testing.T) {
 
 		// Guard and throttle.
 		{"guard", devices + "guard: {max_changes: -1, max_clears: 1.5, max_errors: 101%, max_not_found: two, max_rejected: '7', max_share: 1}\n", []string{
-			`3:22: max_changes must be a whole number or a percentage such as '2%', not the text "-1"`,
-			`3:38: max_clears must be a whole number or a percentage such as '2%', not the text "1.5"`,
+			`3:22: max_changes must be a whole number or a percentage such as '2%', not -1`,
+			`3:38: max_clears must be a whole number or a percentage such as '2%', not 1.5`,
 			`3:55: max_errors must be a whole number or a percentage such as '2%', not the text "101%"`,
 			`3:76: max_not_found must be a whole number or a percentage such as '2%', not the text "two"`,
 			`3:95: max_rejected must be a whole number or a percentage such as '2%', not the text "7"`,

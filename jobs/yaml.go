@@ -348,6 +348,8 @@ func kind(n *yaml.Node) string {
 		return "a list"
 	case isNull(n):
 		return "nothing"
+	case n.Style == 0 && (n.Tag == "!!int" || n.Tag == "!!float"):
+		return clip(n.Value, 40)
 	}
 	return "the text " + strconv.Quote(clip(n.Value, 40))
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 )
 
@@ -39,6 +41,9 @@ func runsVerb(ctx context.Context, a *app, args []string) error {
 	}
 	if len(infos) == 0 {
 		a.say("no runs yet in %s", st.dir)
+		if simulated := filepath.Join(st.dir, "sim"); !a.sim.on && isFolder(simulated) {
+			a.say("those on simulated accounts: %s", a.nextCommand("runs", "--sim"))
+		}
 		return nil
 	}
 	t := newTable("run", "job", "state", "started", "took", "items", "done", "failed", "in doubt", "left")
@@ -49,6 +54,11 @@ func runsVerb(ctx context.Context, a *app, args []string) error {
 	}
 	t.write(a.stdout)
 	return nil
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 func num(n int64) string { return strconv.FormatInt(n, 10) }
