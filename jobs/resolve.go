@@ -73,7 +73,7 @@ func (p *plan) resolve(wanted map[string][]*object) {
 			row.class, row.reason = ClassInvalid, "the variable is not there, and its value is blank: "+ClearWord+" makes it an empty one"
 			continue
 		case len(found) == 0 && (p.op.effect == creates || p.op.effect == ensures),
-			len(found) == 0 && p.op.effect == resolves:
+			len(found) == 0 && p.op.effect == resolves && uidForm.MatchString(row.key):
 			found = []*object{p.absent(row)}
 			wanted[row.key] = found
 		case len(found) == 0:
