@@ -117,6 +117,19 @@ func (p *undoPlan) row(r Row) (Row, bool) {
 			}
 		}
 	}
+	r.Detail.Kept = nil
+	for _, field := range v.kept {
+		if slices.ContainsFunc(fields, func(was Change) bool { return was.Field == field }) {
+			r.Detail.Kept = append(r.Detail.Kept, field)
+		}
+	}
+	switch {
+	case r.Class.Held() || len(v.kept) == 0:
+	case len(r.Detail.Kept) == 0:
+		r.Detail.Reason = "" // it is another row of the target that is kept in part
+	case len(r.Detail.Changes) == 0:
+		r.Class, r.Detail.Kept = ClassKept, nil
+	}
 	if r.Class.Held() {
 		r.ItemKey = rowKey(r.Number)
 	}

@@ -205,10 +205,10 @@ func (v *planView) each(classes ...jobs.RowClass) iter.Seq[planRow] {
 
 // words are the changes of a row in one line, or why it is held back.
 func (p planRow) words() string {
-	if p.Reason != "" {
+	if p.Reason != "" && len(p.Changes) == 0 {
 		return p.Reason
 	}
-	parts := make([]string, 0, len(p.Changes)+1)
+	parts := make([]string, 0, len(p.Changes)+2)
 	if p.Request != "" {
 		parts = append(parts, p.Request)
 	}
@@ -221,6 +221,9 @@ func (p planRow) words() string {
 		default:
 			parts = append(parts, c.Field+": "+c.Old+" -> "+c.New)
 		}
+	}
+	if p.Reason != "" { // of an undo that leaves some fields alone
+		parts = append(parts, p.Reason)
 	}
 	return strings.Join(parts, ", ")
 }

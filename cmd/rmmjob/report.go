@@ -98,6 +98,9 @@ func (s *session) headline(sum runner.Summary) string {
 		if sum.Counts.Failed == 0 && s.job.Export != nil {
 			return "done, but cut by the limit of rows"
 		}
+		if s.about.UndoOf != "" {
+			return s.undoHeadline(sum.Counts.Failed)
+		}
 		return fmt.Sprintf("done, but %s failed", number(int64(sum.Counts.Failed)))
 	case checkpoint.RunInDoubt:
 		return fmt.Sprintf("done, but %s in doubt", number(int64(sum.Counts.InDoubt)))
@@ -216,7 +219,7 @@ func (s *session) reportPlan(ctx context.Context, w io.Writer, notes []string) e
 		return err
 	}
 	if s.json {
-		return s.hintApply(ctx)
+		return s.hintApply(ctx, v.Requests)
 	}
 	most := planLines
 	if s.verbose > 0 {
@@ -231,11 +234,16 @@ func (s *session) reportPlan(ctx context.Context, w io.Writer, notes []string) e
 	if !s.showValues && v.Requests > 0 {
 		s.hint("values are hidden, since they may be secrets; --show-values shows them")
 	}
-	return s.hintApply(ctx)
+	return s.hintApply(ctx, v.Requests)
 }
 
-// hintApply tells how the plan is carried out.
-func (s *session) hintApply(ctx context.Context) error {
+// hintApply tells how the plan is carried out. One of an undo that takes nothing back
+// is not worth it.
+func (s *session) hintApply(ctx context.Context, requests int) error {
+	if requests == 0 && s.about.UndoOf != "" {
+		s.hint("nothing was written, and nothing is to be done")
+		return nil
+	}
 	again := []string{s.rec.ID}
 	why := ""
 	if s.about.UndoOf != "" {

@@ -117,6 +117,9 @@ func (s *session) writeResultsTo(ctx context.Context, dir string) (_ []file, err
 			continue
 		}
 		at, status := resultOf(row)
+		if at == fileSucceeded && len(detail.Kept) > 0 {
+			at, status = fileFailed, string(jobs.ClassKept)
+		}
 		reason := row.ItemReason
 		if detail.Reason != "" {
 			reason = detail.Reason

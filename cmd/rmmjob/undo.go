@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"rmmjob/checkpoint"
 	"rmmjob/jobs"
@@ -85,6 +86,13 @@ func (s *session) chooseUndo(ctx context.Context, source checkpoint.Run) error {
 	if len(rows) == 0 || source.Stage == jobs.StagePlan {
 		return usagef("run %s has changed nothing", source.ID).withHint("what became of it: %s", s.nextCommand("show", source.ID))
 	}
+	changed, err := s.st.changedSomething(ctx, source.ID)
+	if err != nil {
+		return err
+	}
+	if !changed {
+		return usagef("run %s has changed nothing", source.ID).withHint("what became of it: %s", s.nextCommand("show", source.ID))
+	}
 	if unfinished(source.State) {
 		s.warn("run %s is not finished: what it has done so far is taken back, and a resume would go on with the rest", source.ID)
 	}
@@ -114,7 +122,7 @@ func (s *session) setUndo(ctx context.Context) error {
 	if s.about.UndoOf == "" {
 		return nil
 	}
-	count := map[string]int{"reversed": 0, "unchanged": 0, "kept": 0, "not_reversible": 0, "not_done": 0}
+	count := map[string]int{"reversed": 0, "unchanged": 0, "kept": 0, "partly_kept": 0, "not_reversible": 0, "not_done": 0}
 	for row, err := range s.st.store.Rows(ctx, s.rec.ID) {
 		if err != nil {
 			return err
@@ -125,6 +133,9 @@ func (s *session) setUndo(ctx context.Context) error {
 			count[row.Class]++
 		case row.ItemState == checkpoint.StateDone:
 			count["reversed"]++
+			if partlyKept(row) {
+				count["partly_kept"]++
+			}
 		case row.ItemState == checkpoint.StateUnchanged:
 			count["unchanged"]++
 		default:
@@ -133,7 +144,47 @@ func (s *session) setUndo(ctx context.Context) error {
 	}
 	s.result.set("undo_of", s.about.UndoOf)
 	s.result.set("undo", count)
+	s.undone = count
 	return nil
+}
+
+// changedSomething tells whether one of the rows of a run was carried out.
+func (s *state) changedSomething(ctx context.Context, run string) (bool, error) {
+	for row, err := range s.store.Rows(ctx, run) {
+		if err != nil {
+			return false, err
+		}
+		if class := jobs.RowClass(row.Class); row.ItemState == checkpoint.StateDone && (class == jobs.ClassChange || class == jobs.ClassClear) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// partlyKept tells whether an undo has left some of the fields of a row alone.
+func partlyKept(row checkpoint.Row) bool {
+	var d jobs.RowDetail
+	return json.Unmarshal(row.Payload, &d) == nil && len(d.Kept) > 0
+}
+
+// undoHeadline is how an undo ended that could not take everything back.
+func (s *session) undoHeadline(failed int) string {
+	var parts []string
+	for _, p := range []struct {
+		n    int
+		word string
+	}{
+		{s.undone["kept"], "kept"}, {s.undone["partly_kept"], "kept in part"}, {s.undone["not_reversible"], "not reversible"},
+	} {
+		if p.n > 0 {
+			parts = append(parts, number(int64(p.n))+" "+p.word)
+			failed -= p.n
+		}
+	}
+	if failed > 0 {
+		parts = append(parts, number(int64(failed))+" failed")
+	}
+	return "done, but " + strings.Join(parts, ", ")
 }
 
 // needsYesStored tells why the plan of an undo that was just made needs an
