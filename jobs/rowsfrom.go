@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -82,8 +83,19 @@ func (d *decoder) selected(u *UpdateSpec, op operation) {
 	})
 	element, _ := output.ElementOf(from.From.Name)
 	for _, c := range columns {
-		d.resolve(element, nil, []column{c})
+		// Not the words of an export: there are no formats here that could be chosen.
+		if _, err := output.Resolve(element, []output.ColumnSpec{c.spec}); err != nil {
+			d.faultAt(c.pos.Line, c.pos.Column, d.fieldHint(from.From.Name, err), "unknown column %q: the rows are from %s", clip(c.spec.Path, 60), from.From.Name)
+		}
 	}
+}
+
+// fieldHint says which field may be meant.
+func (d *decoder) fieldHint(list string, err error) string {
+	if fault, ok := err.(*output.ColumnError); ok && fault.Suggestion != "" { //nolint:errorlint // Resolve returns it bare
+		return "did you mean " + strconv.Quote(fault.Suggestion) + "?"
+	}
+	return "rmmjob catalogue " + list + " lists the fields"
 }
 
 // selectionSource gives the elements of a list as rows. Without answers, before the list is read, it has none.
