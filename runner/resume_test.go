@@ -267,9 +267,13 @@ func TestCheckpointFails(t *testing.T) {
 		b.open(path)
 		b.connect("key", "secret")
 		sum := b.run()
-		b.want(sum, checkpoint.RunInDoubt)
 		made, doubts := b.account.Jobs(), b.states("device-job-create")[checkpoint.StateInDoubt]
-		if doubts < 1 || doubts > 8 || made < 30-doubts || made > 30 {
+		if doubts > 0 {
+			b.want(sum, checkpoint.RunInDoubt)
+		} else { // only writes that may be repeated were out at that moment
+			b.want(sum, checkpoint.RunOK)
+		}
+		if doubts > 8 || made < 30-doubts || made > 30 {
 			t.Errorf("%d jobs of 30 made, %d in doubt", made, doubts)
 		}
 		if again := repeated(b.requests("device-job-create")); len(again) > 0 {
