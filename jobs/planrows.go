@@ -30,9 +30,9 @@ type RowDetail struct {
 	Changes  []Change `json:"changes,omitempty"` // only what this row asks for
 	Reason   string   `json:"reason,omitempty"`
 
-	Kept  []string   `json:"kept,omitempty"`  // fields that an undo leaves alone
-	Match []MatchKey `json:"match,omitempty"` // what the row names its target by
-	Request  string   `json:"request,omitempty"` // operation that is sent where the job's own does not tell
+	Kept    []string   `json:"kept,omitempty"`    // fields that an undo leaves alone
+	Match   []MatchKey `json:"match,omitempty"`   // what the row names its target by
+	Request string     `json:"request,omitempty"` // operation that is sent where the job's own does not tell
 
 	// Before is what of the target the request takes away or leaves as it is, beside
 	// the changes: what an undo needs to make it again.

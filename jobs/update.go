@@ -146,7 +146,9 @@ func (u *UpdateWork) Settle(ctx context.Context, stage string, a Answers) (Step,
 }
 
 // apply settles the stages after the plan.
-func (u *UpdateWork) apply() applier { return applier{set: u.set, verify: u.job.Update.Verify, guard: &u.job.Guard} }
+func (u *UpdateWork) apply() applier {
+	return applier{set: u.set, verify: u.job.Update.Verify, guard: &u.job.Guard}
+}
 
 // sitesOfRows returns the uids of the sites that the rows of the input name, in
 // the order of their uids.

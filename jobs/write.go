@@ -21,8 +21,8 @@ type write struct {
 	item    string // key of the item
 	req     rmm.Request
 	op      *operation
-	listed  bool // op is of the table; false for a free call
-	ok      bool // it was acknowledged
+	listed  bool   // op is of the table; false for a free call
+	ok      bool   // it was acknowledged
 	reason  string // why it is as it is; of one that is to be sent, that it was tried before
 	settled time.Time
 	changes []Change        // of all its rows, each field once
