@@ -195,13 +195,36 @@ func (c *Call) path(cell func(string) string) string {
 	return c.Path.Expand(func(column string) string { return url.PathEscape(cell(column)) })
 }
 
+// plainPath is a path as a server may take it that is generous: without escapes, empty
+// parts and blanks around parts.
+func plainPath(path string) string {
+	for range 3 { // an escape may be escaped
+		plain, err := url.PathUnescape(path)
+		if err != nil || plain == path {
+			break
+		}
+		path = plain
+	}
+	var parts []string
+	for _, part := range strings.Split(path, "/") {
+		if part = trimBlank(part); part != "" {
+			parts = append(parts, url.PathEscape(part))
+		}
+	}
+	return "/" + strings.Join(parts, "/")
+}
+
 // refused says why no job may send a call to a path, or why its class is not what it states; "" when it may.
 func (c *Call) refused(path string) string {
-	op, err := rmm.Resolve(c.Method + " " + path)
-	switch plain, _ := url.PathUnescape(strings.Trim(path, "/")); {
+	if _, err := rmm.Resolve(c.Method + " " + path); err != nil {
+		return err.Error()
+	}
+	plain := plainPath(path)
+	op, err := rmm.Resolve(c.Method + " " + plain)
+	switch {
 	case err != nil:
 		return err.Error()
-	case op.Name == "user-reset-keys", strings.EqualFold(plain, "v2/user/resetApiKeys"):
+	case op.Name == "user-reset-keys", strings.EqualFold(plain, "/v2/user/resetApiKeys"):
 		return "a reset of keys is refused in jobs: " + notForJobs["user-reset-keys"]
 	case op.Known == "":
 		return ""

@@ -65,10 +65,13 @@ func TestCall(t *testing.T) {
 			[]string{"DELETE /v2/device/a/label unsafe", "DELETE /v2/device/b/label unsafe"},
 		},
 		{
-			"no way to the keys", "a,b\nuser,resetApiKeys\nUSER,resetapikeys\nuser,other\n", "  method: POST\n  path: '/v2/{a}/{b}'\n  class: unsafe\n  rows: CSV\n",
+			"no way to the keys", "a,b\nuser,resetApiKeys\nUSER,resetapikeys\nuser,other\nuser,resetApiKeys \nuser, resetApiKeys\nuser,/resetApiKeys\n", "  method: POST\n  path: '/v2/{a}/{b}'\n  class: unsafe\n  rows: CSV\n",
 			[]string{
 				"2 invalid: a reset of keys is refused in jobs: it ends the API key that the job itself runs with",
 				"3 invalid: a reset of keys is refused in jobs: it ends the API key that the job itself runs with", "4 change",
+				"5 invalid: a reset of keys is refused in jobs: it ends the API key that the job itself runs with",
+				"6 invalid: a reset of keys is refused in jobs: it ends the API key that the job itself runs with",
+				"7 invalid: a reset of keys is refused in jobs: it ends the API key that the job itself runs with",
 			},
 			[]string{"POST /v2/user/other unsafe"},
 		},
@@ -110,6 +113,8 @@ func TestCallRefused(t *testing.T) {
 		"query":           {strings.Replace(good, "/v2/x/y", "'/v2/x?a=b'", 1), "has a query"},
 		"up":              {strings.Replace(good, "/v2/x/y", "/v2/x/../y", 1), "dot segment"},
 		"keys":            {strings.Replace(good, "/v2/x/y", "/v2/user/resetApiKeys", 1), "reset of keys"},
+		"keys, doubled":   {strings.Replace(good, "/v2/x/y", "/v2//user/resetApiKeys", 1), "reset of keys"},
+		"keys, escaped":   {strings.Replace(good, "/v2/x/y", "/v2/user/reset%2541piKeys%20", 1), "reset of keys"},
 		"known as unsafe": {strings.NewReplacer("POST", "PUT", "/v2/x/y", "/v2/device/d/quickjob", "unsafe", "idempotent").Replace(good), "this is device-job-create"},
 		"column, no rows": {strings.Replace(good, "/v2/x/y", "'/v2/x/{c}'", 1), "the call has no rows"},
 		"match":           {good + "  match: {uid: x}\n", `unknown key "match" in call`},

@@ -58,7 +58,7 @@ func resolveVerb(ctx context.Context, a *app, args []string) error {
 				return err
 			}
 		}
-		return s.tellDoubts(ctx)
+		return s.tellDoubts(ctx, *check)
 	})
 }
 
@@ -194,8 +194,9 @@ type doubtInfo struct {
 	Reason string     `json:"reason"`
 }
 
-// tellDoubts lists what is in doubt still, and how to go on.
-func (s *session) tellDoubts(ctx context.Context) error {
+// tellDoubts lists what is in doubt still, and how to go on; checked tells that the
+// account has just been looked at.
+func (s *session) tellDoubts(ctx context.Context, checked bool) error {
 	doubts, err := s.doubts(ctx, nil)
 	if err != nil {
 		return err
@@ -211,6 +212,9 @@ func (s *session) tellDoubts(ctx context.Context) error {
 	}
 	s.result.set("in_doubt", list)
 	switch {
+	case len(doubts) > 0 && checked: // only a person can tell, and which of the words is right
+		s.result.Code = exitInDoubt
+		s.hint("what was looked up does not tell; say what you know: %s", s.nextCommand("resolve", s.rec.ID, "--as", "done|retry|failed"))
 	case len(doubts) > 0:
 		s.result.Code, s.result.Next = exitInDoubt, s.nextCommand("resolve", s.rec.ID, "--check")
 	case unfinished(s.rec.State):

@@ -683,6 +683,10 @@ func (s *session) conclude(sum runner.Summary, err error) error {
 		s.result.State, s.result.Next = stateWaiting, s.nextCommand("apply", rec.ID)
 	case unfinished(state):
 		s.result.Next = s.resumeCommand()
+	case state == checkpoint.RunPartial || state == checkpoint.RunInDoubt:
+		if err := s.proposeNext(ctx, state); err != nil {
+			return err
+		}
 	}
 	if err := s.report(ctx, sum); err != nil {
 		return err
