@@ -115,16 +115,8 @@ func (c Change) apply(ctx context.Context, tx *sql.Tx, run int64, now time.Time)
 }
 
 func revise(ctx context.Context, tx *sql.Tx, run int64, items iter.Seq[Revised]) error {
-	stmt, err := tx.PrepareContext(ctx, `UPDATE items SET payload = ? WHERE run = ? AND key = ? AND state = 'pending'`)
-	if err != nil {
-		return err
-	}
-	defer stmt.Close()
 	for it := range items {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if _, err := stmt.ExecContext(context.WithoutCancel(ctx), it.Payload, run, it.Key); err != nil { // as in inserter.add
+		if _, err := tx.ExecContext(ctx, `UPDATE items SET payload = ? WHERE run = ? AND key = ? AND state = 'pending'`, it.Payload, run, it.Key); err != nil {
 			return fmt.Errorf("item %q: %w", it.Key, err)
 		}
 	}
