@@ -73,7 +73,7 @@ func TestClassify(t *testing.T) {
 		{"job faults", jobs.Errors{{Message: "bad"}}, live, exitUsage, ""},
 		{"one job fault", &jobs.Error{Message: "bad"}, live, exitUsage, ""},
 		{"guard", &jobs.GuardError{Guard: "max_changes"}, live, exitGuard, ""},
-		{"incomplete", &jobs.IncompleteError{Message: "5 of 6"}, live, exitIncomplete, "untouched"},
+		{"incomplete", &jobs.IncompleteError{Message: "5 of 6"}, live, exitIncomplete, ""},
 		{"pause budget", fmt.Errorf("wait: %w", &throttle.ExhaustedError{}), live, exitThrottled, ""},
 		{"damaged", &checkpoint.CorruptError{Path: "x", Err: errors.New("y")}, live, exitLocalIO, ""},
 		{"newer", &checkpoint.VersionError{Path: "x"}, live, exitLocalIO, ""},
@@ -115,10 +115,10 @@ func TestCase_N20_UnknownAuthorityNamesTheOption(t *testing.T) {
 }
 
 func TestHintsAreNotRepeated(t *testing.T) {
-	inner := &jobs.IncompleteError{Message: "5 of 6"}
+	inner := &rmm.Error{Kind: rmm.KindAuth, Status: 401}
 	_, hint := causeOf(inner, stopSignals{})
-	_, got := classify(&exitError{code: exitIncomplete, err: inner, hint: hint}, stopSignals{})
-	if got != hint {
+	_, got := classify(&exitError{code: exitAuth, err: inner, hint: hint}, stopSignals{})
+	if hint == "" || got != hint {
 		t.Errorf("got %q, want %q", got, hint)
 	}
 }

@@ -10,6 +10,19 @@ import (
 	"rmmjob/throttle"
 )
 
+// goingOn is the command that goes on with a run in a state; "" where nothing is open.
+func (a *app) goingOn(run, state string) string {
+	switch {
+	case state == stateWaiting:
+		return a.nextCommand("apply", run)
+	case canResume(state):
+		return a.nextCommand("resume", run)
+	case state == string(checkpoint.RunInDoubt):
+		return a.nextCommand("resolve", run)
+	}
+	return ""
+}
+
 // proposeNext tells what can be done about a run that has ended with failures: look
 // into what is in doubt, write over what was edited, or send once more what may pass
 // by then.

@@ -93,13 +93,9 @@ func showVerb(ctx context.Context, a *app, args []string) error {
 	}
 
 	a.result.Run, a.result.Job, a.result.State, a.result.Counts = info.Run, info.Job, info.State, info.Counts
-	switch {
-	case info.State == stateWaiting, r.Stage == jobs.StagePlan && r.State == checkpoint.RunPlanned:
+	a.result.Next = a.goingOn(info.Run, info.State)
+	if r.Stage == jobs.StagePlan && r.State == checkpoint.RunPlanned {
 		a.result.Next = a.nextCommand("apply", info.Run)
-	case canResume(info.State):
-		a.result.Next = a.nextCommand("resume", info.Run)
-	case r.State == checkpoint.RunInDoubt:
-		a.result.Next = a.nextCommand("resolve", info.Run)
 	}
 	if a.json {
 		a.result.set("details", info)

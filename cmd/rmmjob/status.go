@@ -59,9 +59,7 @@ func statusVerb(ctx context.Context, a *app, args []string) error {
 	if len(list) == 1 {
 		j := list[0]
 		a.result.Run, a.result.Job, a.result.State, a.result.Counts = j.Run, j.Job, j.State, j.Counts
-		if canResume(j.State) {
-			a.result.Next = a.nextCommand("resume", j.Run)
-		}
+		a.result.Next = a.goingOn(j.Run, j.State)
 	}
 	if a.json {
 		a.result.set("jobs", list)
