@@ -211,9 +211,12 @@ func (d *decoder) quotes(lines []string, line int, said string) bool {
 	return true
 }
 
+// breaks are all that ends a line for the YAML library, which counts them.
+var breaks = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
+
 // linesOf takes a text apart where its lines end.
 func linesOf(text string) []string {
-	return strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text), "\n")
+	return strings.Split(breaks.Replace(text), "\n")
 }
 
 // indentation is the blank beginning of a line.

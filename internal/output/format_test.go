@@ -132,9 +132,7 @@ func TestFormatErrorsAreKept(t *testing.T) {
 		row := Row(nil, spec.Columns, parse(t, awkwardRecords[0]), Style{})
 
 		w := start(writerFunc(func([]byte) (int, error) { return 0, full }))
-		for range 3 {
-			_ = w.Row(row)
-		}
+		_ = w.Row(row)
 		if err := w.Close(); !errors.Is(err, full) {
 			t.Errorf("%s: Close on a full disk = %v", format, err)
 		}
