@@ -3,7 +3,6 @@ package throttle
 import (
 	"context"
 	"errors"
-	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -273,34 +272,15 @@ func TestModelObeysItsContext(t *testing.T) {
 }
 
 func TestModelMemoryIsFlat(t *testing.T) {
-	if testing.Short() || raced {
-		t.Skip("a virtual day takes some seconds")
-	}
 	e, _ := modelOf(t, "adaptive")
-	heap := func() uint64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	e.readNow(at(0), modern(0))
-	var before uint64
-	for s := 0; s < 24*3600; s++ {
-		now := at(float64(s))
+	flatOverADay(t, e, func(s int, now time.Time) {
 		e.answer(now, ok200, e.send(now, Read, 2)...)
 		e.answer(now, ok200, e.send(now, "device-udf-set", 2)...)
 		if s%7 == 0 {
 			e.readNow(now, modern(e.read.mine(now)+s%300))
 			e.Events()
 		}
-		if s == 3600 {
-			before = heap()
-		}
-	}
-	if after := heap(); after > before+200_000 {
-		t.Errorf("the heap grew from %d to %d bytes within 23 h", before, after)
-	}
-	runtime.KeepAlive(e)
+	})
 }
 
 // One decision of the model with 10,000 requests in the window.

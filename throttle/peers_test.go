@@ -3,7 +3,6 @@ package throttle
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -224,32 +223,13 @@ func TestHear(t *testing.T) {
 
 // A virtual day with peers that come and go leaves nothing behind.
 func TestPeersMemoryIsFlat(t *testing.T) {
-	if testing.Short() || raced {
-		t.Skip("a virtual day takes some seconds")
-	}
 	e, _ := modelOf(t, "adaptive")
-	heap := func() uint64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	e.readNow(at(0), modern(0))
-	var before uint64
-	for s := range 24 * 3600 {
-		now := at(float64(s))
+	flatOverADay(t, e, func(s int, now time.Time) {
 		e.answer(now, ok200, e.send(now, Read, 2)...)
 		e.Hear(now, []PeerSend{{fmt.Sprint("p", s/100), Read, now, 3}, {"q", "device-udf-set", now, 1}})
 		if s%7 == 0 {
 			e.readNow(now, modern(e.ours(e.read.bucket, now)))
 			e.Events()
 		}
-		if s == 3600 {
-			before = heap()
-		}
-	}
-	if after := heap(); after > before+200_000 {
-		t.Errorf("the heap grew from %d to %d bytes within 23 h", before, after)
-	}
-	runtime.KeepAlive(e)
+	})
 }

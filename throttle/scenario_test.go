@@ -833,12 +833,13 @@ func TestStatus(t *testing.T) {
 	})
 }
 
-// A whole day at work does not grow the memory.
-func TestMemoryIsFlat(t *testing.T) {
+// flatOverADay has an engine work for a virtual day, a step each second, and compares the
+// memory after the first hour with that at the end.
+func flatOverADay(t *testing.T, e *Core, step func(s int, now time.Time)) {
+	t.Helper()
 	if testing.Short() || raced {
 		t.Skip("a virtual day takes some seconds")
 	}
-	e := testEngine(t, "aggressive")
 	heap := func() uint64 {
 		runtime.GC()
 		var m runtime.MemStats
@@ -847,14 +848,8 @@ func TestMemoryIsFlat(t *testing.T) {
 	}
 	e.readNow(at(0), modern(0))
 	var before uint64
-	for s := 0; s < 24*3600; s++ {
-		now := at(float64(s))
-		e.answer(now, ok200, e.send(now, Read, 1)...)
-		e.answer(now, ok200, e.send(now, "device-udf-set", 1)...)
-		if s%10 == 0 {
-			e.readNow(now, modern(e.read.mine(now)))
-			e.events = nil
-		}
+	for s := range 24 * 3600 {
+		step(s, at(float64(s)))
 		if s == 3600 {
 			before = heap()
 		}
@@ -863,4 +858,17 @@ func TestMemoryIsFlat(t *testing.T) {
 		t.Errorf("the heap grew from %d to %d bytes within 23 h", before, after)
 	}
 	runtime.KeepAlive(e)
+}
+
+// A whole day at work does not grow the memory.
+func TestMemoryIsFlat(t *testing.T) {
+	e := testEngine(t, "aggressive")
+	flatOverADay(t, e, func(s int, now time.Time) {
+		e.answer(now, ok200, e.send(now, Read, 1)...)
+		e.answer(now, ok200, e.send(now, "device-udf-set", 1)...)
+		if s%10 == 0 {
+			e.readNow(now, modern(e.read.mine(now)))
+			e.events = nil
+		}
+	})
 }
