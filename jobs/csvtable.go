@@ -148,7 +148,9 @@ func (c *csvSource) header(t *Table, want []string) error {
 		}
 	}
 	c.delimiter, t.Delimiter = best.delimiter, delimiterName(best.delimiter)
-	return t.take(best, want, func() int { return c.lowerHeader(t, want, best) })
+	return t.take(best, want, func() int {
+		return lowerHeader(best.line, want, func(line int) (heading, error) { return c.headingWith(t, best.delimiter, want, line) })
+	})
 }
 
 // headingWith reads the first line that is not blank, or the first one below the line after, as a header.
@@ -181,11 +183,11 @@ func (r *rawRecord) blank() bool {
 	return len(bytes.TrimFunc(r.text, isBlank)) == 0 && len(r.faults) == 0
 }
 
-// lowerHeader looks for a line below that has all the columns wanted, as in reports with a title. It returns 0 if there is
-// none near.
-func (c *csvSource) lowerHeader(t *Table, want []string, h heading) int {
-	for line, tries := h.line, 0; tries < 20; tries++ {
-		lower, err := c.headingWith(t, h.delimiter, want, line)
+// lowerHeader looks for a line below another that has all the columns wanted, as in reports with a title; below reads the
+// next heading after a line. It returns 0 if there is none near.
+func lowerHeader(line int, want []string, below func(line int) (heading, error)) int {
+	for range 20 {
+		lower, err := below(line)
 		if err != nil || lower.line == 0 {
 			return 0
 		}

@@ -65,18 +65,7 @@ func (w *workbook) open(t *Table, want []string) error {
 		return err
 	}
 	return t.take(h, want, func() int {
-		line := h.line
-		for range 20 {
-			lower, err := w.headingBelow(t, f, want, line)
-			if err != nil || lower.line == 0 {
-				return 0
-			}
-			if lower.found == len(want) {
-				return lower.line
-			}
-			line = lower.line
-		}
-		return 0
+		return lowerHeader(h.line, want, func(line int) (heading, error) { return w.headingBelow(t, f, want, line) })
 	})
 }
 
