@@ -264,10 +264,10 @@ func (c *Call) request(cell func(string) string) (req rmm.Request, fault string)
 // it is sent once.
 func (p *plan) readCalls(reader *rowReader) {
 	same := map[string]*target{}
-	for _, row := range p.rows {
-		req, fault := p.job.Update.Call.request(reader.cells(Record{Cells: row.cells.cells(nil)}))
+	for row := range p.eachRow() {
+		req, fault := p.job.Update.Call.request(reader.cells(Record{Cells: p.cells.of(int(row.number))}))
 		if fault != "" {
-			row.class, row.reason = ClassInvalid, fault
+			row.judge(ClassInvalid, fault)
 			continue
 		}
 		key := strings.Join([]string{req.Op, req.Query.Encode(), string(req.Body)}, "\x00")
@@ -280,8 +280,8 @@ func (p *plan) readCalls(reader *rowReader) {
 				p.writes++
 			}
 		}
-		row.class, row.target = ClassChange, t
-		t.rows = append(t.rows, row)
+		row.judge(ClassChange, "")
+		t.add(row)
 	}
 }
 

@@ -48,14 +48,14 @@ func (p *plan) firstReasons() string {
 	const show = 5
 	var b strings.Builder
 	n := 0
-	for _, row := range p.rows {
-		if !row.class.Held() {
+	for row := range p.eachRow() {
+		if !row.class().Held() {
 			continue
 		}
 		if n++; n > show {
 			break
 		}
-		fmt.Fprintf(&b, "\n  line %d: %s: %s", row.line, row.class, row.reason)
+		fmt.Fprintf(&b, "\n  line %d: %s: %s", row.line, row.class(), row.reason())
 	}
 	return b.String()
 }

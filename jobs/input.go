@@ -145,11 +145,12 @@ func (r *rowReader) faults(rec Record) Errors {
 
 // rowReader turns the records of an input into rows of a plan.
 type rowReader struct {
-	spec  *UpdateSpec
-	op    operation
-	index map[string]int // of each column that a template names
-	wants []want         // of the row at hand
-	own   []string       // its cells
+	spec   *UpdateSpec
+	op     operation
+	index  map[string]int // of each column that a template names
+	wants  []want         // of the row at hand
+	packed []byte         // its wants
+	kept   texts          // of the rows that were read
 }
 
 func newRowReader(spec *UpdateSpec, table *Table) *rowReader {
@@ -181,10 +182,9 @@ func (r *rowReader) first(t Template) int {
 
 // read builds the key and the wanted values of one record, and finds its faults.
 // A row with a fault is of the class invalid.
-func (r *rowReader) read(rec Record) (*inputRow, []rowFault) {
-	row := &inputRow{number: rec.Number, line: rec.Line, cells: pack(rec.Cells)}
-	r.own = row.cells.cells(r.own) // what is kept of the row shares their text
-	cell := r.cells(Record{Cells: r.own})
+func (r *rowReader) read(rec Record) (inputRow, []rowFault) {
+	row := inputRow{number: int32(rec.Number), line: int32(rec.Line)} //nolint:gosec // a file of so many lines has far more bytes than are read
+	cell := r.cells(rec)
 	var faults []rowFault
 	fault := func(t Template, format string, args ...any) {
 		faults = append(faults, rowFault{r.first(t), fmt.Sprintf(format, args...)})
@@ -240,11 +240,12 @@ func (r *rowReader) read(rec Record) (*inputRow, []rowFault) {
 		for i, f := range faults {
 			messages[i] = f.message
 		}
-		row.class, row.reason = ClassInvalid, strings.Join(messages, "; ")
+		row.judge(ClassInvalid, strings.Join(messages, "; "))
 		row.key = ""
 		return row, faults
 	}
-	row.wants = slices.Clone(r.wants)
+	r.packed = packWants(r.packed[:0], r.wants)
+	row.wants = packedWants(r.kept.keep(r.packed))
 	return row, nil
 }
 

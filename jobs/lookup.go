@@ -88,17 +88,9 @@ func (u *UpdateWork) siteValues(ctx context.Context, a Answers) (field string, v
 	if at < 0 {
 		return "", nil, nil
 	}
-	_, rows, err := u.readRows(ctx, a)
-	if err != nil {
-		return "", nil, err
-	}
 	values = map[string]bool{}
-	for _, row := range rows {
-		if row.class == "" {
-			values[splitKey(row.key, len(match))[at]] = true
-		}
-	}
-	return match[at].Field, values, nil
+	err = u.eachKey(ctx, a, func(key string) { values[splitKey(key, len(match))[at]] = true })
+	return match[at].Field, values, err
 }
 
 // interfaces are the lists of the network interfaces of every site that the rows may mean.

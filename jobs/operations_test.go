@@ -257,11 +257,13 @@ func FuzzOperations(f *testing.F) {
 				src.targets = from("site-variables", map[string]string{"siteUid": "s1"})
 			}
 			reader := newRowReader(job.Update, &Table{Headers: []string{"a", "b", "c"}})
-			row, _ := reader.read(Record{Number: 1, Line: 2, Cells: []string{a, b, c}})
-			p := &plan{job: job, op: op, mark: "m", rows: []*inputRow{row}, sites: sites, counts: map[RowClass]int{}}
+			read, _ := reader.read(Record{Number: 1, Line: 2, Cells: []string{a, b, c}})
+			p := &plan{job: job, op: op, mark: "m", sites: sites, counts: map[RowClass]int{}}
+			p.add(read, []string{a, b, c})
+			row := &p.rows[0]
 			p.placeRows(src.listed)
 			wanted := map[string][]*object{}
-			if row.class == "" {
+			if row.verdict == nil {
 				wanted[row.key] = nil
 			}
 			if _, err := collect(job, src, wanted, newSelectorFit(job.Guard)); err != nil {
@@ -271,8 +273,8 @@ func FuzzOperations(f *testing.F) {
 			for _, target := range p.targets {
 				p.merge(target, make([]*inputRow, len(job.Update.Set)))
 			}
-			if row.class.Held() && row.reason == "" {
-				t.Fatalf("%s: a row of class %s without a reason", op.name, row.class)
+			if row.class().Held() && row.reason() == "" {
+				t.Fatalf("%s: a row of class %s without a reason", op.name, row.class())
 			}
 			for it := range p.items() {
 				if it.Birth != Pending {

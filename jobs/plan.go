@@ -2,6 +2,8 @@ package jobs
 
 import (
 	"context"
+	"iter"
+	"slices"
 	"time"
 )
 
@@ -40,25 +42,6 @@ func (c RowClass) Held() bool {
 	return false
 }
 
-// want is the value that a row wants of one field.
-type want struct {
-	value   string // "" where the field is to be cleared
-	setting uint16 // index in the Set of the job
-	clear   bool
-}
-
-// inputRow is one record on its way into the plan. There may be a hundred
-// thousand, so what can be made from the target when it is stored is not kept.
-type inputRow struct {
-	number, line int
-	cells        packedCells
-	key          string // normalised match key; "" when the row is invalid
-	class        RowClass
-	reason       string
-	wants        []want
-	target       *target
-}
-
 // plan is the whole plan of an update before it is stored.
 type plan struct {
 	job     *Job
@@ -66,7 +49,8 @@ type plan struct {
 	mark    string // for the names of quick jobs
 	heading []string
 	sites   *siteIndex // nil where no row names one
-	rows    []*inputRow
+	rows    []inputRow
+	cells   cellStore // of the rows
 	targets []*target // in the order of their first row
 	counts  map[RowClass]int
 	fleet   int // targets that the account has
@@ -85,32 +69,58 @@ func (u *UpdateWork) rows(ctx context.Context, a Answers) (*Table, error) {
 	})
 }
 
-// readRows reads the rows of the input.
-func (u *UpdateWork) readRows(ctx context.Context, a Answers) (*Table, []*inputRow, error) {
-	table, err := u.rows(ctx, a)
-	if err != nil {
-		return nil, nil, err
-	}
+// eachRow reads the rows of a table.
+func (u *UpdateWork) eachRow(ctx context.Context, table *Table, do func(Record, inputRow)) error {
 	reader := newRowReader(u.job.Update, table)
-	var rows []*inputRow
 	for rec, err := range table.Records() {
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
 		row, _ := reader.read(rec)
-		rows = append(rows, row)
-		if len(rows)%1024 == 0 && ctx.Err() != nil {
-			return nil, nil, ctx.Err()
+		do(rec, row)
+		if rec.Number%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
 		}
 	}
-	return table, rows, nil
+	return nil
+}
+
+// eachKey calls do with the key of every row of the input that has no fault.
+func (u *UpdateWork) eachKey(ctx context.Context, a Answers, do func(key string)) error {
+	table, err := u.rows(ctx, a)
+	if err != nil {
+		return err
+	}
+	return u.eachRow(ctx, table, func(_ Record, row inputRow) {
+		if row.verdict == nil {
+			do(row.key)
+		}
+	})
+}
+
+// readRows takes the rows of a table into the plan.
+func (p *plan) readRows(ctx context.Context, u *UpdateWork, table *Table) error {
+	p.rows = slices.Grow(p.rows, table.Rows)
+	var keys interned
+	err := u.eachRow(ctx, table, func(rec Record, row inputRow) {
+		row.key = keys.one(row.key)
+		p.add(row, rec.Cells)
+	})
+	p.cells.packing = nil
+	return err
+}
+
+// add takes one row.
+func (p *plan) add(row inputRow, cells []string) {
+	p.rows = append(p.rows, row)
+	p.cells.add(cells)
 }
 
 // makePlan reads the rows, resolves them against the targets and classifies
 // each. An input hash that is set is that of the input which is expected.
 func (u *UpdateWork) makePlan(ctx context.Context, a Answers, src sources) (*plan, error) {
 	job, set := u.job, u.set
-	table, rows, err := u.readRows(ctx, a)
+	table, err := u.rows(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -118,8 +128,10 @@ func (u *UpdateWork) makePlan(ctx context.Context, a Answers, src sources) (*pla
 		return nil, table.refuse("run the job again for the new contents", "the file changed since the run was begun")
 	}
 	p := &plan{
-		job: job, op: operationOf(job.Update.Operation.Name), mark: set.Mark, heading: table.Headers, rows: rows,
-		sites: src.sites, counts: map[RowClass]int{},
+		job: job, op: operationOf(job.Update.Operation.Name), mark: set.Mark, heading: table.Headers, sites: src.sites, counts: map[RowClass]int{},
+	}
+	if err := p.readRows(ctx, u, table); err != nil {
+		return nil, err
 	}
 	if job.Update.Call != nil {
 		p.readCalls(newRowReader(job.Update, table))
@@ -128,8 +140,8 @@ func (u *UpdateWork) makePlan(ctx context.Context, a Answers, src sources) (*pla
 	}
 	p.placeRows(src.listed)
 	wanted := map[string][]*object{}
-	for _, row := range p.rows {
-		if row.class == "" {
+	for row := range p.eachRow() {
+		if row.verdict == nil {
 			wanted[row.key] = nil
 		}
 	}
@@ -151,7 +163,18 @@ func (u *UpdateWork) makePlan(ctx context.Context, a Answers, src sources) (*pla
 
 // count counts the rows by class.
 func (p *plan) count() {
-	for _, row := range p.rows {
-		p.counts[row.class]++
+	for row := range p.eachRow() {
+		p.counts[row.class()]++
+	}
+}
+
+// eachRow yields the rows in their order.
+func (p *plan) eachRow() iter.Seq[*inputRow] {
+	return func(yield func(*inputRow) bool) {
+		for i := range p.rows {
+			if !yield(&p.rows[i]) {
+				return
+			}
+		}
 	}
 }

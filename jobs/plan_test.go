@@ -599,7 +599,7 @@ func TestGuardDefaultsOfLargeFiles(t *testing.T) {
 	} {
 		p := &plan{job: &Job{Update: &UpdateSpec{}}, counts: map[RowClass]int{ClassInvalid: tc.held}}
 		for range tc.rows {
-			p.rows = append(p.rows, &inputRow{class: ClassUnchanged})
+			p.rows = append(p.rows, inputRow{verdict: plainVerdicts[ClassUnchanged]})
 		}
 		if err := p.guard(); (err == nil) != tc.ok {
 			t.Errorf("%d of %d: %v", tc.held, tc.rows, err)
@@ -805,12 +805,13 @@ func FuzzPlanRow(f *testing.F) {
 			cell := []string{value, day}[i]
 			reader := newRowReader(spec, &Table{Headers: []string{"Key", "Value"}})
 			row, faults := reader.read(Record{Number: 1, Line: 2, Cells: []string{key, cell}})
-			if (row.class == ClassInvalid) != (len(faults) > 0) || row.class == ClassInvalid && row.reason == "" {
+			if (row.class() == ClassInvalid) != (len(faults) > 0) || row.class() == ClassInvalid && row.reason() == "" {
 				t.Fatalf("row %+v with faults %v", row, faults)
 			}
-			p := &plan{job: &Job{Update: spec}, op: operationOf(spec.Operation.Name), rows: []*inputRow{row}, counts: map[RowClass]int{}}
+			p := &plan{job: &Job{Update: spec}, op: operationOf(spec.Operation.Name), counts: map[RowClass]int{}}
+			p.add(row, []string{key, cell})
 			wanted := map[string][]*object{}
-			if row.class == "" {
+			if row.verdict == nil {
 				wanted[row.key] = nil
 			}
 			one := func(yield func(Element, error) bool) { yield(Element{JSON: json.RawMessage(element)}, nil) }

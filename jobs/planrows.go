@@ -45,18 +45,18 @@ func (p *plan) planRows() iter.Seq[Row] {
 		if !yield(Row{Class: ClassHeading, Detail: RowDetail{Cells: p.heading}}) {
 			return
 		}
-		for _, row := range p.rows {
+		for row := range p.eachRow() {
 			r := Row{
-				Number: row.number, Class: row.class, ItemKey: heldKey(row),
-				Detail: RowDetail{Line: row.line, Cells: row.cells.cells(nil), Reason: row.reason, Changes: p.changes(row)},
+				Number: int(row.number), Class: row.class(), ItemKey: heldKey(row),
+				Detail: RowDetail{Line: int(row.line), Cells: p.cells.of(int(row.number)), Reason: row.reason(), Changes: p.changes(row)},
 			}
 			if t := row.target; t != nil {
 				r.Detail.UID, r.Detail.Hostname, r.Detail.Site = t.uid, t.name, t.siteName
-				if !row.class.Held() {
+				if !row.class().Held() {
 					r.ItemKey, r.Detail.Before = p.itemKey(t), t.present
 					r.Detail.Match = p.matchKeys(row)
 				}
-				if p.op.effect == ensures && p.due(t) && !row.class.Held() {
+				if p.op.effect == ensures && p.due(t) && !row.class().Held() {
 					r.Detail.Request = p.op.request(t.uid != "")
 				}
 			}
@@ -69,7 +69,7 @@ func (p *plan) planRows() iter.Seq[Row] {
 
 // changes are what a row asks for, beside what was before.
 func (p *plan) changes(row *inputRow) []Change {
-	changes := make([]Change, 0, len(row.wants))
+	changes := []Change{}
 	if t := row.target; !p.op.hasSet() && t != nil && p.due(t) {
 		switch p.op.effect {
 		case calls:
@@ -85,7 +85,7 @@ func (p *plan) changes(row *inputRow) []Change {
 		}
 		return changes
 	}
-	for _, w := range row.wants {
+	for w := range row.wants.all() {
 		c := Change{Field: p.job.Update.Set[w.setting].Field, New: w.value, Clear: w.clear, Unknown: true}
 		if t := row.target; t != nil {
 			old := t.old[w.setting]

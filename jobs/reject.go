@@ -82,9 +82,9 @@ func newReject(rec Record, faults Errors) Reject {
 // held are the rows of a plan that are held back.
 func (p *plan) held() []Reject {
 	var rows []Reject
-	for _, row := range p.rows {
-		if row.class.Held() {
-			rows = append(rows, Reject{Line: row.line, Column: 1, Reason: fmt.Sprintf("%s: %s", row.class, row.reason), Cells: row.cells.cells(nil)})
+	for row := range p.eachRow() {
+		if row.class().Held() {
+			rows = append(rows, Reject{Line: int(row.line), Column: 1, Reason: fmt.Sprintf("%s: %s", row.class(), row.reason()), Cells: p.cells.of(int(row.number))})
 		}
 	}
 	return rows

@@ -22,20 +22,20 @@ func (p *plan) body() []rmm.Field {
 }
 
 // heldKey is the key of the item that stands for a row held back.
-func heldKey(row *inputRow) string { return rowKey(row.number) }
+func heldKey(row *inputRow) string { return rowKey(int(row.number)) }
 
 // items yields the items of the plan: one for each target in the order of its
 // first row, and one for each row held back.
 func (p *plan) items() iter.Seq[Item] {
 	return func(yield func(Item) bool) {
-		for _, row := range p.rows {
+		for row := range p.eachRow() {
 			var it Item
 			switch {
-			case row.class == ClassNotFound && p.job.Update.OnNotFound == "skip":
-				it = Item{Key: heldKey(row), Birth: Skipped, Reason: row.reason}
-			case row.class.Held():
-				it = Item{Key: heldKey(row), Birth: Failed, Class: string(row.class), Reason: row.reason}
-			case row != row.target.rows[0]:
+			case row.class() == ClassNotFound && p.job.Update.OnNotFound == "skip":
+				it = Item{Key: heldKey(row), Birth: Skipped, Reason: row.reason()}
+			case row.class().Held():
+				it = Item{Key: heldKey(row), Birth: Failed, Class: string(row.class()), Reason: row.reason()}
+			case row != row.target.first:
 				continue // has the item of the first row
 			default:
 				it = p.write(row.target)
@@ -51,7 +51,7 @@ func (p *plan) items() iter.Seq[Item] {
 func (p *plan) itemKey(t *target) string {
 	key := applyPrefix + p.job.Update.Operation.Name + "/"
 	if t.request != nil {
-		return key + fmt.Sprintf("%09d", t.rows[0].number)
+		return key + fmt.Sprintf("%09d", t.first.number)
 	}
 	if t.site != "" {
 		key += t.site + "/"

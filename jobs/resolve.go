@@ -3,6 +3,7 @@ package jobs
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,8 +17,28 @@ import (
 type target struct {
 	*object
 	request *rmm.Request // of a call, nil otherwise
-	rows    []*inputRow
-	changes []want // what differs from the present values
+	changes []want       // what differs from the present values
+
+	first, last *inputRow // of its rows, which lead from one to the next
+}
+
+// add gives the target one more row.
+func (t *target) add(row *inputRow) {
+	row.target = t
+	if t.first == nil {
+		t.first = row
+	} else {
+		t.last.next = row
+	}
+	t.last = row
+}
+
+// rows yields the rows of the target in the order of the input.
+func (t *target) rows() iter.Seq[*inputRow] {
+	return func(yield func(*inputRow) bool) {
+		for row := t.first; row != nil && yield(row); row = row.next {
+		}
+	}
 }
 
 // placeRows finds the sites that the rows name: the one that a variable belongs
@@ -27,20 +48,22 @@ func (p *plan) placeRows(listed map[string]bool) {
 	if p.op.on != aSiteVariable && p.op.effect != moves {
 		return
 	}
-	for _, row := range p.rows {
-		if row.class != "" {
+	var kept texts
+	for row := range p.eachRow() {
+		if row.verdict != nil {
 			continue
 		}
 		if p.op.effect == moves {
-			w := &row.wants[0]
+			w, _ := row.wants.of(0)
 			uid, fault := p.sites.find(p.job.Update.Set[0].Field, w.value)
 			if fault != "" {
 				// Not of the class not_found, which a job may skip: it is the device that may be missing.
-				row.class, row.reason = ClassInvalid, fault
+				row.judge(ClassInvalid, fault)
 			}
 			w.value = uid
+			row.wants = packedWants(kept.keep(packWants(nil, []want{w})))
 			if why := p.job.Guard.protects(siteTraits(p.sites.name[uid], uid)); why != "" && fault == "" {
-				row.class, row.reason = ClassProtected, "the site to move to is "+why
+				row.judge(ClassProtected, "the site to move to is "+why)
 			}
 			continue
 		}
@@ -49,11 +72,11 @@ func (p *plan) placeRows(listed map[string]bool) {
 		uid, fault := p.sites.find(field, parts[0])
 		switch {
 		case len(found) > 1:
-			row.class, row.reason = ClassAmbiguous, fault
+			row.judge(ClassAmbiguous, fault)
 		case fault != "":
-			row.class, row.reason = ClassNotFound, fault
+			row.judge(ClassNotFound, fault)
 		case !listed[uid]:
-			row.class, row.reason = ClassInvalid, "the service does not list the variables of the site (it refuses to for on-demand sites)"
+			row.judge(ClassInvalid, "the service does not list the variables of the site (it refuses to for on-demand sites)")
 		default:
 			row.key = joinKey([]string{uid, parts[1]})
 		}
@@ -62,45 +85,47 @@ func (p *plan) placeRows(listed map[string]bool) {
 
 // resolve finds the target of every row that has a key.
 func (p *plan) resolve(wanted map[string][]*object) {
-	of := map[*object]*target{}
-	for _, row := range p.rows {
-		if row.class != "" {
+	for row := range p.eachRow() {
+		if row.verdict != nil {
 			continue
 		}
 		found := wanted[row.key]
 		switch {
 		case len(found) == 0 && p.op.effect == ensures && !p.gives(row, "value"):
-			row.class, row.reason = ClassInvalid, "the variable is not there, and its value is blank: "+ClearWord+" makes it an empty one"
+			row.judge(ClassInvalid, "the variable is not there, and its value is blank: "+ClearWord+" makes it an empty one")
 			continue
 		case len(found) == 0 && (p.op.effect == creates || p.op.effect == ensures),
 			len(found) == 0 && p.op.effect == resolves && uidForm.MatchString(row.key):
 			found = []*object{p.absent(row)}
 			wanted[row.key] = found
 		case len(found) == 0:
-			row.class, row.reason = ClassNotFound, "no "+p.op.thing()+" has "+p.describeKey(row.key)
+			row.judge(ClassNotFound, "no "+p.op.thing()+" has "+p.describeKey(row.key))
 			continue
 		case len(found) > 1 && p.op.effect != creates:
-			row.class, row.reason = ClassAmbiguous, p.describeAmbiguity(row.key, found)
+			row.judge(ClassAmbiguous, p.describeAmbiguity(row.key, found))
 			continue
 		}
 		if reason := p.otherwise(row, found[0]); reason != "" {
-			row.class, row.reason = ClassConflict, reason
+			row.judge(ClassConflict, reason)
 			continue
 		}
-		t := of[found[0]]
-		if t == nil {
-			t = &target{object: found[0]}
-			of[found[0]] = t
-			p.targets = append(p.targets, t)
+		o := found[0]
+		if o.target == nil {
+			o.target = &target{object: o}
+			p.targets = append(p.targets, o.target)
 		}
-		row.target = t
-		t.rows = append(t.rows, row)
+		o.target.add(row)
 	}
 }
 
 // gives tells whether a row has a value for a field, if only an empty one.
 func (p *plan) gives(row *inputRow, field string) bool {
-	return slices.ContainsFunc(row.wants, func(w want) bool { return p.job.Update.Set[w.setting].Field == field })
+	for w := range row.wants.all() {
+		if p.job.Update.Set[w.setting].Field == field {
+			return true
+		}
+	}
+	return false
 }
 
 // absent stands for a target that is not there: a thing that is to be made, or an
@@ -111,7 +136,7 @@ func (p *plan) absent(row *inputRow) *object {
 		o.uid, o.settled, o.why = row.key, true, "no open alert has this uid: it is resolved already, or not of this account"
 		return o
 	}
-	for _, w := range row.wants {
+	for w := range row.wants.all() {
 		if p.job.Update.Set[w.setting].Field == "name" {
 			o.name = w.value
 		}
@@ -134,7 +159,7 @@ func (p *plan) absent(row *inputRow) *object {
 // that is there; "" when it can. What is masked cannot be compared.
 func (p *plan) otherwise(row *inputRow, o *object) string {
 	if p.op.effect == ensures && o.uid != "" {
-		for _, w := range row.wants {
+		for w := range row.wants.all() {
 			if old := o.old[w.setting]; p.job.Update.Set[w.setting].Field == "masked" && old.text != w.value {
 				return "masked can only be chosen when the variable is made, and this one is there already"
 			}
@@ -143,7 +168,7 @@ func (p *plan) otherwise(row *inputRow, o *object) string {
 	if p.op.effect != creates || p.op.on == aSite || !o.settled {
 		return ""
 	}
-	for _, w := range row.wants {
+	for w := range row.wants.all() {
 		if old := o.old[w.setting]; old.known && old.text != w.value {
 			return fmt.Sprintf("the variable is there with another %s; the update operation changes it", p.job.Update.Set[w.setting].Field)
 		}
@@ -187,14 +212,15 @@ func (p *plan) describeAmbiguity(key string, found []*object) string {
 func (p *plan) merge(t *target, first []*inputRow) {
 	clear(first)
 	conflict := ""
-	for _, row := range t.rows {
-		for _, w := range row.wants {
+	var changes []want
+	for row := range t.rows() {
+		for w := range row.wants.all() {
 			by := first[w.setting]
 			switch {
 			case by == nil:
 				first[w.setting] = row
 				if !t.has(w) {
-					t.changes = append(t.changes, w)
+					changes = append(changes, w)
 				}
 			case by.valueOf(w.setting) != w.value && conflict == "":
 				conflict = fmt.Sprintf("lines %d and %d disagree on %s for %s %s",
@@ -202,15 +228,18 @@ func (p *plan) merge(t *target, first []*inputRow) {
 			}
 		}
 	}
+	t.changes = slices.Clone(changes)
 	lacks := p.unreadable(t)
-	for _, row := range t.rows {
-		switch row.class, row.reason = p.goodClass(row), t.why; {
+	for row := range t.rows() {
+		switch {
 		case conflict != "":
-			row.class, row.reason = ClassConflict, conflict
+			row.judge(ClassConflict, conflict)
 		case lacks != "":
-			row.class, row.reason = ClassInvalid, lacks
+			row.judge(ClassInvalid, lacks)
 		case t.protected != "" && p.due(t):
-			row.class, row.reason = ClassProtected, t.protected
+			row.judge(ClassProtected, t.protected)
+		default:
+			row.judge(p.goodClass(row), t.why)
 		}
 	}
 	if conflict != "" || lacks != "" || t.protected != "" || !p.due(t) {
@@ -226,7 +255,8 @@ func (p *plan) merge(t *target, first []*inputRow) {
 
 // valueOf is the value that the row wants of a field that it sets.
 func (r *inputRow) valueOf(setting uint16) string {
-	return r.wants[slices.IndexFunc(r.wants, func(w want) bool { return w.setting == setting })].value
+	w, _ := r.wants.of(setting)
+	return w.value
 }
 
 // goodClass is the class of a row that is not held back.
@@ -235,7 +265,7 @@ func (p *plan) goodClass(r *inputRow) RowClass {
 	if !p.op.hasSet() && p.due(r.target) {
 		class = ClassChange
 	}
-	for _, w := range r.wants {
+	for w := range r.wants.all() {
 		switch {
 		case r.target.has(w):
 		case p.empties(r.target, w):

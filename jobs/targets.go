@@ -18,6 +18,7 @@ type object struct {
 	siteName  string     // of the site that a device or a variable belongs to
 	old       []oldValue // by setting of the job
 	present   []byte     // the fields that the request must keep, as JSON; nil if there are none
+	target    *target    // that it is for the rows; nil until a row has found it
 	protected string     // by which selector of the guard; "" if by none
 	settled   bool       // there is nothing to do, whatever the rows want
 	why       string     // of a target that is settled, where it does not go without saying
@@ -63,6 +64,8 @@ func collect(job *Job, src sources, wanted map[string][]*object, fit *selectorFi
 		beside = slices.Index(fields, name)
 	}
 	parts := make([]string, len(fields))
+	var kept texts
+	var siteNames interned
 	for el, err := range src.targets {
 		if err != nil {
 			return seen, err
@@ -92,7 +95,7 @@ func collect(job *Job, src sources, wanted map[string][]*object, fit *selectorFi
 				continue
 			}
 			if o == nil {
-				o = &object{uid: uid, name: keyOf(about.name, el.JSON), siteName: keyOf(about.site, el.JSON)}
+				o = &object{uid: kept.keep([]byte(uid)), name: kept.keep([]byte(keyOf(about.name, el.JSON))), siteName: siteNames.one(keyOf(about.site, el.JSON))}
 				if op.on == aSiteVariable {
 					o.site = el.Path["siteUid"]
 					o.siteName = src.sites.name[o.site]

@@ -153,20 +153,13 @@ func (u *UpdateWork) apply() applier {
 // sitesOfRows returns the uids of the sites that the rows of the input name, in
 // the order of their uids.
 func (u *UpdateWork) sitesOfRows(ctx context.Context, a Answers, sites *siteIndex) ([]string, error) {
-	_, rows, err := u.readRows(ctx, a)
-	if err != nil {
-		return nil, err
-	}
 	uids := map[string]bool{}
-	for _, row := range rows {
-		if row.class != "" {
-			continue
-		}
-		if found := sites.all(u.job.Update.Match[0].Field, splitKey(row.key, 2)[0]); len(found) == 1 {
+	err := u.eachKey(ctx, a, func(key string) {
+		if found := sites.all(u.job.Update.Match[0].Field, splitKey(key, 2)[0]); len(found) == 1 {
 			uids[found[0]] = true
 		}
-	}
-	return slices.Sorted(maps.Keys(uids)), nil
+	})
+	return slices.Sorted(maps.Keys(uids)), err
 }
 
 // spread begins the read stage with what must be read of each site that the rows
