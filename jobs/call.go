@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -20,12 +21,14 @@ type Call struct {
 	Body   *CallBody // nil for none
 	Class  rmm.Class // read, idempotent or unsafe, as the job states it
 	Pos    Pos
+
+	pathPos Pos
 }
 
 // CallBody is JSON whose texts are templates.
 type CallBody struct {
 	raw    string // number, true, false or null
-	text   *Template
+	text   *placed
 	keys   []string // of an object
 	values []*CallBody
 	list   bool
@@ -63,6 +66,9 @@ func (d *decoder) call(n *yaml.Node) *UpdateSpec {
 	c.Class = rmm.Class(class)
 	u.Operation = rmm.Operation{Name: callName, Method: c.Method, Class: c.Class, Summary: "a call of the job's own"}
 	d.callClass(n, c)
+	if key := child(n, "body"); key != nil && c.Method == "GET" {
+		d.fault(key, "give parameters under query", "a GET has no body")
+	}
 	if rows == nil {
 		u.Rows.once = true
 		for _, t := range u.templates() {
@@ -81,6 +87,7 @@ func (d *decoder) call(n *yaml.Node) *UpdateSpec {
 			d.fault(key, "remove it", "date_format has no effect: a call sends cells as they are")
 		}
 	}
+	u.Rows.uses = u.uses()
 	return u
 }
 
@@ -94,23 +101,32 @@ func (d *decoder) callPath(n *yaml.Node, c *Call) {
 		d.fault(n, "the host is that of the account, and /api is added", "the path of a call begins with /v2/")
 	case strings.ContainsAny(n.Value, "?#"):
 		d.fault(n, "give parameters under query", "the path of a call has a query")
+	default:
+		c.Path, c.pathPos = t, d.pos(n.Line, n.Column)
 	}
-	c.Path = t
 }
 
-// callClass checks the class that a call states against its method and against what is known of its path.
+// callClass checks what is known of the path of a call, and the class that it states against that and its method.
 func (d *decoder) callClass(n *yaml.Node, c *Call) {
-	at := valueOf(n, "class")
-	if at == nil || c.Class == "" || c.Method == "" {
-		return
-	}
-	if (c.Method == "GET") != (c.Class == rmm.ClassRead) {
-		d.fault(at, "a GET is read, everything else is idempotent or unsafe", "a %s cannot be of the class %s", c.Method, c.Class)
+	if c.Method == "" {
 		return
 	}
 	sample := c.path(func(string) string { return "x" })
-	if fault := c.refused(sample); fault != "" {
-		d.fault(at, "", "%s", fault)
+	if sample != "" {
+		if fault := c.refused(sample); fault != "" {
+			d.faultAt(c.pathPos.Line, c.pathPos.Column, "", "%s", fault)
+			return
+		}
+	}
+	at := valueOf(n, "class")
+	switch {
+	case at == nil || c.Class == "":
+	case (c.Method == "GET") != (c.Class == rmm.ClassRead):
+		d.fault(at, "a GET is read, everything else is idempotent or unsafe", "a %s cannot be of the class %s", c.Method, c.Class)
+	case sample != "":
+		if fault := c.misstated(sample); fault != "" {
+			d.fault(at, "", "%s", fault)
+		}
 	}
 }
 
@@ -131,27 +147,35 @@ func (d *decoder) callBody(n *yaml.Node) *CallBody {
 		}
 		return b
 	}
-	if n.Kind == yaml.ScalarNode && n.Style == 0 && json.Valid([]byte(n.Value)) {
-		return &CallBody{raw: n.Value} // a number, true, false or null as JSON has them
+	null := &CallBody{raw: "null"}
+	switch {
+	case n.Kind != yaml.ScalarNode || n.Style != 0:
+	case n.Tag == "!!bool":
+		return &CallBody{raw: strings.ToLower(n.Value)}
+	case json.Valid([]byte(n.Value)):
+		return &CallBody{raw: n.Value} // a number or null as JSON has them
+	case n.Tag == "!!int" || n.Tag == "!!float":
+		d.fault(n, "write plain digits, or put it in quotes for a text", "JSON has no number %s", clip(n.Value, 40))
+		return null
 	}
 	t, ok := d.template(n, "body")
 	if !ok {
-		return &CallBody{raw: "null"}
+		return null
 	}
-	return &CallBody{text: &t}
+	return &CallBody{text: &placed{t, d.pos(n.Line, n.Column)}}
 }
 
 // templates are the templates of a body.
-func (b *CallBody) templates(pos Pos) []placed {
+func (b *CallBody) templates() []placed {
 	switch {
 	case b == nil:
 		return nil
 	case b.text != nil:
-		return []placed{{*b.text, pos}}
+		return []placed{*b.text}
 	}
 	var list []placed
 	for _, v := range b.values {
-		list = append(list, v.templates(pos)...)
+		list = append(list, v.templates()...)
 	}
 	return list
 }
@@ -160,7 +184,7 @@ func (b *CallBody) templates(pos Pos) []placed {
 func (b *CallBody) append(to []byte, cell func(string) string) []byte {
 	switch {
 	case b.text != nil:
-		return append(to, quoted(b.text.Expand(cell))...)
+		return append(to, quoted(b.text.value.Expand(cell))...)
 	case b.raw != "":
 		return append(to, b.raw...)
 	}
@@ -183,11 +207,11 @@ func (b *CallBody) append(to []byte, cell func(string) string) []byte {
 
 // templates are all templates of a call.
 func (c *Call) templates() []placed {
-	list := []placed{{c.Path, c.Pos}}
+	list := []placed{{c.Path, c.pathPos}}
 	for _, q := range c.Query {
 		list = append(list, placed{q.Value, q.Pos})
 	}
-	return append(list, c.Body.templates(c.Pos)...)
+	return append(list, c.Body.templates()...)
 }
 
 // path is the path for one row. A cell is a part of a segment, whatever it holds.
@@ -214,7 +238,7 @@ func plainPath(path string) string {
 	return "/" + strings.Join(parts, "/")
 }
 
-// refused says why no job may send a call to a path, or why its class is not what it states; "" when it may.
+// refused says why no job may send a call to a path; "" when it may.
 func (c *Call) refused(path string) string {
 	if _, err := rmm.Resolve(c.Method + " " + path); err != nil {
 		return err.Error()
@@ -226,14 +250,17 @@ func (c *Call) refused(path string) string {
 		return err.Error()
 	case op.Name == "user-reset-keys", strings.EqualFold(plain, "/v2/user/resetApiKeys"):
 		return "a reset of keys is refused in jobs: " + notForJobs["user-reset-keys"]
-	case op.Known == "":
-		return ""
-	case op.Class == rmm.ClassVerify, op.Class == rmm.ClassUnsafe:
-		if c.Class != rmm.ClassUnsafe {
-			return fmt.Sprintf("this is %s, which is not safe to repeat: state class: unsafe, or use operation: %s", op.Known, op.Known)
-		}
 	}
 	return ""
+}
+
+// misstated says why a call to a path that is not refused is not of the class that it states; "" when it may be.
+func (c *Call) misstated(path string) string {
+	op, err := rmm.Resolve(c.Method + " " + plainPath(path))
+	if err != nil || op.Known == "" || c.Class == rmm.ClassUnsafe || op.Class != rmm.ClassVerify && op.Class != rmm.ClassUnsafe {
+		return ""
+	}
+	return fmt.Sprintf("this is %s, which is not safe to repeat: state class: unsafe, or use operation: %s", op.Known, op.Known)
 }
 
 // request makes the request of one row, or says why it cannot be made.
@@ -244,7 +271,7 @@ func (c *Call) request(cell func(string) string) (req rmm.Request, fault string)
 		}
 	}
 	path := c.path(cell)
-	if fault := c.refused(path); fault != "" {
+	if fault := cmp.Or(c.refused(path), c.misstated(path)); fault != "" {
 		return req, fault
 	}
 	req = rmm.Request{Op: c.Method + " " + path, Class: c.Class}
@@ -262,10 +289,10 @@ func (c *Call) request(cell func(string) string) (req rmm.Request, fault string)
 
 // readCalls makes the plan of a call: each row is a target of its own. Rows that come to the same request share it, so that
 // it is sent once.
-func (p *plan) readCalls(reader *rowReader) {
+func (p *plan) readCalls() {
 	same := map[string]*target{}
 	for row := range p.eachRow() {
-		req, fault := p.job.Update.Call.request(reader.cells(Record{Cells: p.cells.of(int(row.number))}))
+		req, fault := p.job.Update.Call.request(p.reader.cells(Record{Cells: p.cells.of(int(row.number))}))
 		if fault != "" {
 			row.judge(ClassInvalid, fault)
 			continue

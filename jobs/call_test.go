@@ -128,7 +128,30 @@ func TestCallRefused(t *testing.T) {
 			}
 		})
 	}
-	job := parse(t, "call:\n"+good)
+	for name, c := range map[string]struct{ text, want string }{
+		"no rows, in the path":  {strings.Replace(good, "/v2/x/y", "'/v2/x/{c}'", 1), `j:4:9: {c} names a column`},
+		"no rows, in the body":  {good + "  body:\n    list:\n      - a\n      - '{c}'\n", `j:9:9: {c} names a column`},
+		"no rows, in the query": {good + "  query: {q: '{c}'}\n", `j:6:14: {c} names a column`},
+		"broken template":       {good + "  body: {a: '{c'}\n", `j:6:13: body: the '{' before`},
+		"dots":                  {strings.Replace(good, "/v2/x/y", "/v2/x/../y", 1), `j:4:9: path "/v2/x/../y" of a call has a dot segment`},
+		"keys":                  {strings.Replace(good, "/v2/x/y", "/v2/user/resetApiKeys", 1), `j:4:9: a reset of keys`},
+		"keys, no class":        {"  method: POST\n  path: /v2/user/resetApiKeys\n", "j:3:3: call lacks the key \"class\"\nj:4:9: a reset of keys"},
+		"class":                 {strings.NewReplacer("POST", "PUT", "/v2/x/y", "/v2/device/d/quickjob", "unsafe", "idempotent").Replace(good), `j:5:10: this is device-job-create`},
+		"body of a GET":         {strings.NewReplacer("POST", "GET", "unsafe", "read").Replace(good) + "  body: {a: b}\n", `j:6:3: a GET has no body (give parameters under query)`},
+		"number of YAML":        {good + "  body: {a: 0x1F, b: [.5]}\n", "j:6:13: JSON has no number 0x1F (write plain digits, or put it in quotes for a text)\nj:6:23: JSON has no number .5"},
+		"field of the rows":     {strings.Replace(good, "/v2/x/y", "'/v2/x/{hostnam}'", 1) + "  rows: {from: devices}\n", `j:4:9: there is no field "hostnam" in devices`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := Parse([]byte("version: 1\ncall:\n"+c.text), "j"); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+	job := parse(t, "call:\n"+good+"  body: {a: True, b: false, c: null, d: 1.5e3, e: 'True'}\n")
+	if got := string(job.Update.Call.Body.append(nil, nil)); got != `{"a":true,"b":false,"c":null,"d":1.5e3,"e":"True"}` {
+		t.Errorf("body %s", got)
+	}
+	job = parse(t, "call:\n"+good)
 	if job.Update.Confirmation() == "" {
 		t.Error("a call that writes needs no confirmation")
 	}

@@ -64,7 +64,7 @@ func (c *csvSource) recognise(t *Table, head []byte) error {
 		case !ok:
 			return t.refuse(suggestion(declared, Encodings()), "unknown encoding %q", clip(declared, 40))
 		case mark > 0 && named.name != found.name && spell.Fold(declared) != "utf16":
-			return t.refuse("remove the encoding from the job", "the file begins with the byte order mark of %s, but the job says %s", found.name, declared)
+			return t.refuseKey("encoding", "remove the encoding from the job", "the file begins with the byte order mark of %s, but the job says %s", found.name, declared)
 		case mark == 0:
 			found = named
 		}

@@ -35,7 +35,7 @@ func OpenInput(job *Job) (*Table, error) {
 	}
 	table, err := OpenTable(job.Update.Rows, job.Update.columns())
 	if err != nil {
-		return nil, err
+		return nil, job.Update.Rows.blame(err)
 	}
 	err = table.Check()
 	var faults Errors
@@ -55,6 +55,44 @@ func openSelection(spec *UpdateSpec, s *selectionSource) (*Table, error) {
 		return nil, err
 	}
 	return t, nil
+}
+
+// blame places the faults of a file as a whole where the job names the file.
+func (r Rows) blame(err error) error {
+	var faults Errors
+	if !errors.As(err, &faults) {
+		return err
+	}
+	for i, f := range faults {
+		at, known := r.keys[r.kind()]
+		if known && f.Pos == (Pos{File: r.File()}) {
+			moved := *f
+			moved.Pos, moved.Message = at, r.File()+": "+f.Message
+			faults[i] = &moved
+		}
+	}
+	return faults
+}
+
+// kind is the key that names the input.
+func (r Rows) kind() string {
+	switch {
+	case r.XLSX != "":
+		return "xlsx"
+	case r.JSONL != "":
+		return "jsonl"
+	case r.From != nil:
+		return "from"
+	}
+	return "csv"
+}
+
+// used is a column in messages, with the place where the job names it.
+func (r Rows) used(column string) string {
+	if at, known := r.uses[column]; known {
+		return fmt.Sprintf("%s (%s)", column, at)
+	}
+	return column
 }
 
 // once is the input of a call that has none: one row without columns.
@@ -99,6 +137,19 @@ func (u *UpdateSpec) columns() []string {
 		}
 	}
 	return names
+}
+
+// uses tells where the job names each column first.
+func (u *UpdateSpec) uses() map[string]Pos {
+	uses := map[string]Pos{}
+	for _, t := range u.templates() {
+		for _, c := range t.value.Columns() {
+			if _, known := uses[c]; !known {
+				uses[c] = t.pos
+			}
+		}
+	}
+	return uses
 }
 
 // uidForm is the form of the uids of devices as far as anybody has seen. It is
@@ -201,34 +252,15 @@ func (r *rowReader) read(rec Record) (inputRow, []rowFault) {
 
 	r.wants = r.wants[:0]
 	for i, s := range r.spec.Set {
-		w := want{value: s.Value.Expand(cell), setting: uint16(i)} //nolint:gosec // a job has a few hundred settings at most
-		if trimBlank(w.value) == "" {
-			w.value = ""
-		}
+		w, asked, why := r.spec.want(r.op, s, s.Value.Expand(cell))
 		switch {
-		case nearlyClears(w.value):
-			fault(s.Value, "%s is %q: to empty the field write %s, for something else remove the brackets", s.Field, clip(w.value, 20), ClearWord)
-		case w.value == ClearWord || w.value == "" && r.spec.Empty == "clear":
-			w.value, w.clear = "", true
-			if !r.op.clearable(s.Field) {
-				fault(s.Value, "%s cannot be cleared", s.Field)
-			}
-		case w.value == "":
-			if r.op.effect != sets && r.op.mustHave(s.Field) || r.op.effect == moves {
-				fault(s.Value, "%s comes from %s, which is blank", s.Field, s.Value)
-			}
+		case why != "":
+			fault(s.Value, "%s", why)
 			continue
-		default:
-			value, err := r.op.checkValue(s.Field, w.value, r.spec.Rows.DateFormat)
-			switch {
-			case err == nil:
-				w.value = value
-			case s.Field == warrantyDate || r.op.name != updatable[0].name:
-				fault(s.Value, "%s: %v", s.Field, err)
-			default:
-				fault(s.Value, "%s has %v", s.Field, err)
-			}
+		case !asked:
+			continue
 		}
+		w.setting = uint16(i) //nolint:gosec // a job has a few hundred settings at most
 		if r.op.effect == creates && s.Field == "name" {
 			parts = append(parts, r.op.keyText("name", w.value))
 		}
@@ -247,6 +279,36 @@ func (r *rowReader) read(rec Record) (inputRow, []rowFault) {
 	r.packed = packWants(r.packed[:0], r.wants)
 	row.wants = packedWants(r.kept.keep(r.packed))
 	return row, nil
+}
+
+// want is what a setting asks for where its template comes to value, or why it cannot
+// be asked for. Nothing is asked for by an empty value that leaves the field alone.
+func (u *UpdateSpec) want(op operation, s Setting, value string) (w want, asked bool, fault string) {
+	if trimBlank(value) == "" {
+		value = ""
+	}
+	switch {
+	case nearlyClears(value):
+		return w, false, fmt.Sprintf("%s is %q: to empty the field write %s, for something else remove the brackets", s.Field, clip(value, 20), ClearWord)
+	case value == ClearWord || value == "" && u.Empty == "clear":
+		if !op.clearable(s.Field) {
+			return w, false, s.Field + " cannot be cleared"
+		}
+		return want{clear: true}, true, ""
+	case value == "":
+		if op.effect != sets && op.mustHave(s.Field) || op.effect == moves {
+			return w, false, fmt.Sprintf("%s comes from %s, which is blank", s.Field, s.Value)
+		}
+		return w, false, ""
+	}
+	value, err := op.checkValue(s.Field, value, u.Rows.DateFormat)
+	switch {
+	case err == nil:
+		return want{value: value}, true, ""
+	case s.Field == warrantyDate || op.name != updatable[0].name:
+		return w, false, fmt.Sprintf("%s: %v", s.Field, err)
+	}
+	return w, false, fmt.Sprintf("%s has %v", s.Field, err)
 }
 
 // nearlyClears tells whether a value is the word that clears but for case, blanks or

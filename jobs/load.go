@@ -95,7 +95,9 @@ type Rows struct {
 	Aliases    map[string][]string // other headings that a column may have, by its name in the job; nil if none
 	Pos        Pos
 
-	once bool // there is no input: the job has one row without columns
+	once bool           // there is no input: the job has one row without columns
+	keys map[string]Pos // places of the values in the job file, by their keys; nil where there is no job file
+	uses map[string]Pos // where the job names each column first; likewise
 }
 
 // File is the path of the input file, empty for a selection of the account.

@@ -48,6 +48,7 @@ type plan struct {
 	op      operation
 	mark    string // for the names of quick jobs
 	heading []string
+	reader  *rowReader
 	sites   *siteIndex // nil where no row names one
 	rows    []inputRow
 	cells   cellStore // of the rows
@@ -128,13 +129,14 @@ func (u *UpdateWork) makePlan(ctx context.Context, a Answers, src sources) (*pla
 		return nil, table.refuse("run the job again for the new contents", "the file changed since the run was begun")
 	}
 	p := &plan{
-		job: job, op: operationOf(job.Update.Operation.Name), mark: set.Mark, heading: table.Headers, sites: src.sites, counts: map[RowClass]int{},
+		job: job, op: operationOf(job.Update.Operation.Name), mark: set.Mark, heading: table.Headers,
+		reader: newRowReader(job.Update, table), sites: src.sites, counts: map[RowClass]int{},
 	}
 	if err := p.readRows(ctx, u, table); err != nil {
 		return nil, err
 	}
 	if job.Update.Call != nil {
-		p.readCalls(newRowReader(job.Update, table))
+		p.readCalls()
 		p.count()
 		return p, nil
 	}

@@ -85,7 +85,7 @@ func (d *decoder) selected(u *UpdateSpec, op operation) {
 	for _, c := range columns {
 		// Not the words of an export: there are no formats here that could be chosen.
 		if _, err := output.Resolve(element, []output.ColumnSpec{c.spec}); err != nil {
-			d.faultAt(c.pos.Line, c.pos.Column, d.fieldHint(from.From.Name, err), "unknown column %q: the rows are from %s", clip(c.spec.Path, 60), from.From.Name)
+			d.faultAt(c.pos.Line, c.pos.Column, d.fieldHint(from.From.Name, err), "there is no field %q in %s, which the rows are from", clip(c.spec.Path, 60), from.From.Name)
 		}
 	}
 }

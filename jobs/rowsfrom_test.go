@@ -96,8 +96,8 @@ func TestRowsFromNothing(t *testing.T) {
 
 func TestRowsFromRefused(t *testing.T) {
 	for name, c := range map[string]struct{ rows, rest, want string }{
-		"no such field":     {"{from: devices}", "set: {udf1: '{hostnam}'}", `unknown column "hostnam"`},
-		"nothing near":      {"{from: devices}", "set: {udf1: '{Tag}'}", `unknown column "Tag": the rows are from devices (rmmjob catalogue devices lists the fields)`},
+		"no such field":     {"{from: devices}", "set: {udf1: '{hostnam}'}", `job.yaml:5:15: there is no field "hostnam" in devices, which the rows are from (did you mean "hostname"?)`},
+		"nothing near":      {"{from: devices}", "set: {udf1: '{Tag}'}", `job.yaml:5:15: there is no field "Tag" in devices, which the rows are from (rmmjob catalogue devices lists the fields)`},
 		"of each site":      {"{from: site-devices}", "match: {uid: '{uid}'}\n  set: {udf1: x}", "is no list of the whole account"},
 		"a file's option":   {"{from: devices, skip_lines: 3}", "set: {udf1: x}", `"skip_lines" has no effect on from`},
 		"filter of a file":  {"{csv: a.csv, filter: {hostname: x}}", "match: {uid: '{uid}'}\n  set: {udf1: x}", `"filter" has no effect on csv`},

@@ -142,6 +142,15 @@ func (t *Table) refuse(hint, format string, args ...any) error {
 	return Errors{{Pos: Pos{File: t.rows.File()}, Message: fmt.Sprintf(format, args...), Hint: hint}}
 }
 
+// refuseKey reports a value of the job that does not fit the file.
+func (t *Table) refuseKey(key, hint, format string, args ...any) error {
+	at, known := t.rows.keys[key]
+	if !known {
+		return t.refuse(hint, format, args...)
+	}
+	return Errors{{Pos: at, Message: t.rows.File() + ": " + fmt.Sprintf(format, args...), Hint: hint}}
+}
+
 func (t *Table) noRows(message string) error {
 	return Errors{{Pos: Pos{File: t.place(), Line: max(t.Line, 1), Column: 1}, Message: message, Hint: "if that is no fault set allow_empty: true"}}
 }
@@ -224,7 +233,7 @@ func (t *Table) missing(want []string, h heading, lower func() int) *Error {
 		if slices.ContainsFunc(h.names, t.names(name)) {
 			continue
 		}
-		lost = append(lost, name)
+		lost = append(lost, t.rows.used(name))
 		if near := spell.Nearest(name, h.names); near != "" && hint == "" {
 			hint = fmt.Sprintf("is it the column %q?", near)
 		}

@@ -55,6 +55,7 @@ func (d *decoder) update(n *yaml.Node) *UpdateSpec {
 		d.fault(child(n, "set"), "remove it", "%s takes no values", op.name)
 	case set != nil:
 		u.Set = d.settings(set, op)
+		d.constants(u, op)
 	case child(n, "set") == nil && op.hasSet():
 		d.fault(n, "", "update lacks the key %q", "set")
 	}
@@ -63,10 +64,11 @@ func (d *decoder) update(n *yaml.Node) *UpdateSpec {
 	}
 	if rows != nil && rows.Kind == yaml.MappingNode {
 		d.usedAliases(rows, u)
+		if key := child(rows, "date_format"); key != nil && op.name != "device-warranty-create" {
+			d.fault(key, "remove it", "date_format has no effect: %s writes no date", op.name)
+		}
 	}
-	if u.Rows.DateFormat != "" && op.name != "device-warranty-create" {
-		d.fault(child(rows, "date_format"), "remove it", "date_format has no effect: %s writes no date", op.name)
-	}
+	u.Rows.uses = u.uses()
 	return u
 }
 
@@ -110,6 +112,10 @@ var inputKinds = []string{"csv", "xlsx", "jsonl", "from"}
 // rows reads the input: a path, or a mapping with options.
 func (d *decoder) rows(n *yaml.Node, r *Rows) {
 	r.Pos = d.pos(n.Line, n.Column)
+	r.keys = map[string]Pos{"csv": r.Pos}
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		r.keys[n.Content[i].Value] = d.pos(n.Content[i+1].Line, n.Content[i+1].Column)
+	}
 	file := func(path *string) func(*yaml.Node) {
 		return func(n *yaml.Node) {
 			if n.Value == "-" {
@@ -142,6 +148,7 @@ func (d *decoder) rows(n *yaml.Node, r *Rows) {
 			s, ok := d.word(n, "date_format")
 			if _, err := DateLayout(s); ok && err != nil {
 				d.fault(n, "", "date_format: %s", err)
+				return
 			}
 			r.DateFormat = s
 		}},
@@ -312,12 +319,14 @@ func (d *decoder) deviceMatch(n *yaml.Node, keys, sites int) {
 	}
 }
 
+const clearHint = "to clear a field write '" + ClearWord + "'"
+
 // settings reads the fields to write.
 func (d *decoder) settings(n *yaml.Node, op operation) []Setting {
 	var settings []Setting
 	add := func(field string, key, value *yaml.Node) {
 		if isNull(value) || value.Kind == yaml.ScalarNode && value.Value == "" {
-			d.fault(key, "to clear a field write '(clear)'", "%q has no value", key.Value)
+			d.fault(key, clearHint, "%q has no value", key.Value)
 			return
 		}
 		if t, ok := d.template(value, key.Value); ok {
@@ -348,6 +357,21 @@ func (d *decoder) settings(n *yaml.Node, op operation) []Setting {
 		}
 	}
 	return settings
+}
+
+// constants checks the values that are the same for all rows, as those of rows are.
+func (d *decoder) constants(u *UpdateSpec, op operation) {
+	for _, s := range u.Set {
+		if len(s.Value.Columns()) > 0 {
+			continue
+		}
+		value := s.Value.Expand(nil)
+		if trimBlank(value) == "" {
+			d.faultAt(s.Pos.Line, s.Pos.Column, clearHint, "%s is blank", s.Field)
+		} else if _, _, fault := u.want(op, s, value); fault != "" {
+			d.faultAt(s.Pos.Line, s.Pos.Column, "", "%s", fault)
+		}
+	}
 }
 
 func (d *decoder) guard(n *yaml.Node, g *Guard) {

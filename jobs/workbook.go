@@ -101,7 +101,7 @@ func chooseSheet(t *Table, f *excelize.File) (string, error) {
 	}
 	switch {
 	case t.rows.Sheet != "":
-		return "", t.refuse(suggestion(t.rows.Sheet, shown), "the workbook has no sheet %q", clip(t.rows.Sheet, 40))
+		return "", t.refuseKey("sheet", suggestion(t.rows.Sheet, shown), "the workbook has no sheet %q", clip(t.rows.Sheet, 40))
 	case len(shown) == 1:
 		return shown[0], nil
 	case len(shown) == 0:
