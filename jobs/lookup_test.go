@@ -61,7 +61,7 @@ func TestMatchByMAC(t *testing.T) {
 	d.mustRun()
 	want := []string{
 		"2 change", "3 change", "4 conflict: lines 4 and 7 disagree on udf1 for device d2",
-		`5 ambiguous: 2 devices have mac "0a0027000000": d2 (South), d3 (South)`, `6 not_found: no device has mac "001a2b000009"`,
+		`5 ambiguous: 2 devices have mac "0A0027000000": d2 (South), d3 (South)`, `6 not_found: no device has mac "00:1a:2b:00:00:09"`,
 		"7 conflict: lines 4 and 7 disagree on udf1 for device d2", `8 invalid: "wsalfa" is not the MAC address of a device`,
 		"9 invalid: empty key: mac comes from {mac}, which is blank", `10 invalid: "ffffffffffff" is not the MAC address of a device`,
 	}
@@ -77,7 +77,7 @@ func TestMatchByMAC(t *testing.T) {
 	// The site in the match narrows what is read as well as what is found.
 	d = updater(t, file(t, "mac,site,udf1\n00-1A-2B-00-00-01,North,x\n00:1a:2b:00:00:03,North,x\n"), strings.Replace(update, "'{mac}'", "'{mac}', siteName: '{site}'", 1), harbour(), Settings{})
 	d.mustRun()
-	if got, want := d.classes(), []string{"2 change", `3 not_found: no device has mac "001a2b000003" and siteName "north"`}; !slices.Equal(got, want) {
+	if got, want := d.classes(), []string{"2 change", `3 not_found: no device has mac "00:1a:2b:00:00:03" and siteName "North"`}; !slices.Equal(got, want) {
 		t.Errorf("planned %q", got)
 	}
 	if got := d.asked("site-network-interfaces"); !slices.Equal(got, []string{"s1"}) {
@@ -96,7 +96,7 @@ func TestMatchBySerial(t *testing.T) {
 	const update = "  operation: device-udf-set\n  lookup: audits\n  rows: CSV\n  match: {serial: '{serial}'}\n  set: {udf1: '{udf1}'}\n"
 	d := updater(t, file(t, csv), update, harbour(), Settings{})
 	d.mustRun()
-	want := []string{"2 change", `3 ambiguous: 2 devices have serial "default string": d2 (South), d3 (South)`, `4 not_found: no device has serial "sn-2"`}
+	want := []string{"2 change", `3 ambiguous: 2 devices have serial "DEFAULT STRING": d2 (South), d3 (South)`, `4 not_found: no device has serial "SN-2"`}
 	if got := d.classes(); !slices.Equal(got, want) {
 		t.Errorf("planned\n%q, want\n%q", got, want)
 	}

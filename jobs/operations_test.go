@@ -51,7 +51,7 @@ func office() map[string][]string {
 	for i := 1; i <= 5; i++ {
 		all["sites"] = append(all["sites"], fmt.Sprintf(site, i, i, i))
 	}
-	all["sites"] = append(all["sites"], `{"uid":"s6","id":6,"name":"site 5"}`)
+	all["sites"] = append(all["sites"], `{"uid":"s6","id":6,"name":"Site 5"}`)
 	return all
 }
 
@@ -77,7 +77,7 @@ func TestOperationPlans(t *testing.T) {
 			[]string{
 				"2 unchanged", "3 unchanged", "4 change", `5 not_found: no variable has site "Site 1" and name "B"`, `6 not_found: no variable has site "Site 2" and name "A"`,
 				"7 invalid: the service does not list the variables of the site (it refuses to for on-demand sites)",
-				`8 ambiguous: 2 sites have name "site 5"; siteUid tells them apart`, `9 not_found: no site has name "site 9"`,
+				`8 ambiguous: 2 sites have name "Site 5"; siteUid tells them apart`, `9 not_found: no site has name "Site 9"`,
 			},
 			[]string{"sites", "sites", "site-variable-update s1 2", "site-variables s1", "site-variables s2", "site-variables s3"},
 		},
@@ -93,7 +93,7 @@ func TestOperationPlans(t *testing.T) {
 			[]string{
 				"2 unchanged", "3 unchanged", "4 conflict: lines 4 and 9 disagree on value for variable 2", "5 change", "6 change", "7 change",
 				"8 invalid: the variable is not there, and its value is blank: (clear) makes it an empty one",
-				"9 conflict: lines 4 and 9 disagree on value for variable 2", `10 ambiguous: 2 sites have name "site 5"; siteUid tells them apart`,
+				"9 conflict: lines 4 and 9 disagree on value for variable 2", `10 ambiguous: 2 sites have name "Site 5"; siteUid tells them apart`,
 			},
 			[]string{"site-variable-create s1", "site-variable-create s2", "sites", "sites", "site-variables s1", "site-variables s2"},
 		},
@@ -258,7 +258,7 @@ func FuzzOperations(f *testing.F) {
 			}
 			reader := newRowReader(job.Update, &Table{Headers: []string{"a", "b", "c"}})
 			read, _ := reader.read(Record{Number: 1, Line: 2, Cells: []string{a, b, c}})
-			p := &plan{job: job, op: op, mark: "m", sites: sites, counts: map[RowClass]int{}}
+			p := &plan{job: job, op: op, reader: reader, mark: "m", sites: sites, counts: map[RowClass]int{}}
 			p.add(read, []string{a, b, c})
 			row := &p.rows[0]
 			p.placeRows(src.listed)

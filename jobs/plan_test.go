@@ -143,8 +143,8 @@ func inputToRequests(t *testing.T, id string) {
 			bodies: []string{`w1 {"udf7":"a"}`},
 			classes: []string{
 				"2 change",
-				`3 ambiguous: 2 devices have hostname "ws-alfa": ` + deviceA + ` (Depot North), ` + deviceD + ` (Depot South)`,
-				`4 not_found: no device has hostname "ws-2"`,
+				`3 ambiguous: 2 devices have hostname "WS-ALFA": ` + deviceA + ` (Depot North), ` + deviceD + ` (Depot South)`,
+				`4 not_found: no device has hostname "WS-2"`,
 			},
 		},
 		{
@@ -808,7 +808,7 @@ func FuzzPlanRow(f *testing.F) {
 			if (row.class() == ClassInvalid) != (len(faults) > 0) || row.class() == ClassInvalid && row.reason() == "" {
 				t.Fatalf("row %+v with faults %v", row, faults)
 			}
-			p := &plan{job: &Job{Update: spec}, op: operationOf(spec.Operation.Name), counts: map[RowClass]int{}}
+			p := &plan{job: &Job{Update: spec}, op: operationOf(spec.Operation.Name), reader: reader, counts: map[RowClass]int{}}
 			p.add(row, []string{key, cell})
 			wanted := map[string][]*object{}
 			if row.verdict == nil {

@@ -70,6 +70,9 @@ func (p *plan) placeRows(listed map[string]bool) {
 		field, parts := p.job.Update.Match[0].Field, splitKey(row.key, 2)
 		found := p.sites.all(field, parts[0])
 		uid, fault := p.sites.find(field, parts[0])
+		if fault != "" {
+			_, fault = p.sites.find(field, p.written(row)[0])
+		}
 		switch {
 		case len(found) > 1:
 			row.judge(ClassAmbiguous, fault)
@@ -99,10 +102,10 @@ func (p *plan) resolve(wanted map[string][]*object) {
 			found = []*object{p.absent(row)}
 			wanted[row.key] = found
 		case len(found) == 0:
-			row.judge(ClassNotFound, "no "+p.op.thing()+" has "+p.describeKey(row.key))
+			row.judge(ClassNotFound, "no "+p.op.thing()+" has "+p.describeKey(row))
 			continue
 		case len(found) > 1 && p.op.effect != creates:
-			row.judge(ClassAmbiguous, p.describeAmbiguity(row.key, found))
+			row.judge(ClassAmbiguous, p.describeAmbiguity(row, found))
 			continue
 		}
 		if reason := p.otherwise(row, found[0]); reason != "" {
@@ -176,21 +179,32 @@ func (p *plan) otherwise(row *inputRow, o *object) string {
 	return ""
 }
 
-func (p *plan) describeKey(key string) string {
+// written are the parts of the key of a row, by the fields of the match, as the row
+// has them.
+func (p *plan) written(row *inputRow) []string {
+	cell := p.reader.cells(Record{Cells: p.cells.of(int(row.number))})
 	match := p.job.Update.Match
-	parts := splitKey(key, len(match))
+	parts := make([]string, len(match))
+	for i, m := range match {
+		parts[i] = trimBlank(m.Value.Expand(cell))
+	}
+	return parts
+}
+
+func (p *plan) describeKey(row *inputRow) string {
+	parts := p.written(row)
 	for i, v := range parts {
 		if p.op.on == aSiteVariable && i == 0 {
-			v = cmp.Or(p.sites.name[v], v)
-			parts[i] = fmt.Sprintf("site %q", clip(v, 60))
+			uid := splitKey(row.key, 2)[0]
+			parts[i] = fmt.Sprintf("site %q", clip(cmp.Or(p.sites.name[uid], v), 60))
 			continue
 		}
-		parts[i] = fmt.Sprintf("%s %q", match[i].Field, clip(v, 60))
+		parts[i] = fmt.Sprintf("%s %q", p.job.Update.Match[i].Field, clip(v, 60))
 	}
 	return strings.Join(parts, " and ")
 }
 
-func (p *plan) describeAmbiguity(key string, found []*object) string {
+func (p *plan) describeAmbiguity(row *inputRow, found []*object) string {
 	const show = 5
 	names := make([]string, 0, show)
 	for _, o := range found[:min(len(found), show)] {
@@ -203,7 +217,7 @@ func (p *plan) describeAmbiguity(key string, found []*object) string {
 	if len(found) > show {
 		names = append(names, fmt.Sprintf("and %d more", len(found)-show))
 	}
-	return fmt.Sprintf("%d %ss have %s: %s", len(found), p.op.thing(), p.describeKey(key), strings.Join(names, ", "))
+	return fmt.Sprintf("%d %ss have %s: %s", len(found), p.op.thing(), p.describeKey(row), strings.Join(names, ", "))
 }
 
 // merge brings the rows of one target together. Rows that fill different fields
