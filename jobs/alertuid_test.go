@@ -14,7 +14,7 @@ func TestAlertsThatAreNoAlerts(t *testing.T) {
 		return f.page(req)
 	}, Settings{PlanOnly: true})
 	d.mustRun()
-	want := []string{"2 not_found: no alert has alertUid \"ws-alfa\"", "3 unchanged: no open alert has this uid: it is resolved already, or not of this account"}
+	want := []string{"2 not_found: no alert has alertUid \"WS-ALFA\"", "3 unchanged: no open alert has this uid: it is resolved already, or not of this account"}
 	if got := d.classes(); !slices.Equal(got, want) {
 		t.Errorf("planned\n%q, want\n%q", got, want)
 	}

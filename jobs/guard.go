@@ -43,7 +43,7 @@ func (p *plan) guard() error {
 	return nil
 }
 
-// firstReasons names the first rows that are held back.
+// firstReasons names the first rows that are held back, and says where the others are.
 func (p *plan) firstReasons() string {
 	const show = 5
 	var b strings.Builder
@@ -53,9 +53,12 @@ func (p *plan) firstReasons() string {
 			continue
 		}
 		if n++; n > show {
-			break
+			continue
 		}
 		fmt.Fprintf(&b, "\n  line %d: %s: %s", row.line, row.class(), row.reason())
+	}
+	if n > show {
+		fmt.Fprintf(&b, "\n  and %d more: rejected.csv has all of them", n-show)
 	}
 	return b.String()
 }

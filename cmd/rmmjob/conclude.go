@@ -53,6 +53,9 @@ func (s *session) conclude(sum runner.Summary, err error) error {
 			hint = h
 		}
 	}
+	if guard, ok := errors.AsType[*jobs.GuardError](cause); ok && guard.Headings != nil {
+		hint = "to look at the plan: " + s.nextCommand("show", s.rec.ID, "--plan")
+	}
 	if code == exitIncomplete && s.job.Export != nil {
 		hint = s.partialHint()
 	}
