@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-
-	"rmmjob/internal/rmm"
 )
 
 // applier settles the stages that follow a plan. It needs nothing but what the
@@ -48,6 +46,9 @@ func held(items iter.Seq[Item]) iter.Seq[Item] {
 func (p applier) settle(ctx context.Context, stage string, a Answers) (Step, error) {
 	switch stage {
 	case StagePlan, StageRetrial:
+		if stage == StagePlan && p.set.PlanOnly { // taken up again before it was known to have ended
+			return Step{Stage: StagePlan, Hold: true}, nil
+		}
 		return p.look(ctx, a, checkPrefix, StageCheck, waiting, "")
 	case StageCheck:
 		step, again, err := p.check(ctx, stage, a)
@@ -240,30 +241,4 @@ func (w *write) notThere(s standing, field string) string {
 		return "it is as it was before"
 	}
 	return field + " is not what was sent"
-}
-
-// NeedsYes says why a stored plan needs a person's agreement before it is sent:
-// what its operations do, or that it clears more fields than may be cleared
-// without one. It is "" where it needs none.
-func NeedsYes(ctx context.Context, a Answers, maxClears int) (string, error) {
-	clears, why := 0, ""
-	writes, err := loadWrites(ctx, a, waiting)
-	for _, w := range writes {
-		switch {
-		case why != "":
-		case w.listed:
-			why = w.op.confirm
-		case classOf(w.req) != rmm.ClassRead:
-			why = "it sends " + w.req.Op
-		}
-		for _, c := range w.changes {
-			if c.Clear {
-				clears++
-			}
-		}
-	}
-	if why == "" && clears > maxClears {
-		why = fmt.Sprintf("it clears %d fields", clears)
-	}
-	return why, err
 }

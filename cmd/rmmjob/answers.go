@@ -30,7 +30,7 @@ type callAnswer struct {
 // writeAnswers writes what a call that only reads has brought, into the folder of
 // the run and into that of the results.
 func (s *session) writeAnswers(ctx context.Context) error {
-	if c := s.job.Update.Call; c == nil || c.Class != rmm.ClassRead || s.planOnly {
+	if c := s.job.Update.Call; c == nil || c.Class != rmm.ClassRead || s.about.Hold != holdNone {
 		return nil
 	}
 	dir, err := s.st.runFolder(s.rec.ID)

@@ -39,11 +39,11 @@ func applyVerb(ctx context.Context, a *app, args []string) error {
 		if err := s.appliable(); err != nil {
 			return err
 		}
+		s.tellAge()
 		if err := s.agreed(ctx); err != nil {
 			return err
 		}
-		s.tellAge()
-		s.about.Applied, s.about.Canary, s.about.AcceptDrift = true, s.canary, *drift
+		s.about.Hold, s.about.Applied, s.about.Canary, s.about.AcceptDrift = holdNone, true, s.canary, *drift
 		return s.keepSettings(ctx)
 	})
 }
@@ -51,7 +51,7 @@ func applyVerb(ctx context.Context, a *app, args []string) error {
 // appliable refuses a run whose plan cannot be carried out.
 func (s *session) appliable() error {
 	switch rec := s.rec; {
-	case rec.Stage == jobs.StagePlan && rec.State == checkpoint.RunPlanned:
+	case rec.Stage == jobs.StagePlan && (rec.State == checkpoint.RunPlanned || s.about.Hold != holdNone && unfinished(rec.State)):
 		return nil
 	case rec.Stage == jobs.StagePlan && rec.State == checkpoint.RunGuard:
 		return fail(exitGuard, "a guard stopped the plan of run %s: %s", rec.ID, rec.Error).
@@ -65,26 +65,22 @@ func (s *session) appliable() error {
 	}
 }
 
-// agreed refuses a plan that needs a person's agreement and has none.
+// agreed makes sure that a person agrees to a plan that needs it: with --yes, in the
+// job, or by the number of its requests where somebody can be asked.
 func (s *session) agreed(ctx context.Context) error {
-	why := ""
-	switch {
-	case s.yes:
-	case s.about.UndoOf != "":
-		// The job has agreed to what it does, not to its opposite.
-		var err error
-		if why, err = s.needsYesStored(ctx); err != nil {
-			return err
-		}
-	case s.needsYes():
-		why = s.job.Update.Confirmation()
-	}
-	if why == "" {
+	if s.yes {
 		return nil
 	}
-	return usagef("the plan of run %s needs a confirmation: %s", s.rec.ID, why).
-		withHint("look first: %s", s.nextCommand("show", s.rec.ID)).
-		withHint("then: %s", s.nextCommand("apply", s.rec.ID, "--yes"))
+	c, err := s.consent(ctx)
+	if err != nil || c.Why == "" || c.Writes == 0 {
+		return err
+	}
+	if s.mayAsk() {
+		if yes, err := s.agreesToPlan(ctx, c); err != nil || yes {
+			return err
+		}
+	}
+	return s.unagreed(c.Why)
 }
 
 // tellAge tells what a person should know of a plan that was made a while ago.

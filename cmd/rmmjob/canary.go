@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -51,41 +49,12 @@ func (c *countFlag) Set(text string) error {
 	return nil
 }
 
-// drainAll sends what the run needs. Where the first writes were tried out it asks
-// at a terminal whether the rest is to follow.
-func (s *session) drainAll(ctx context.Context) (runner.Summary, error) {
-	sum, err := s.drain(ctx)
-	for err == nil && sum.State == checkpoint.RunPlanned && sum.Stage == jobs.StageWait && s.canAsk {
-		if !s.goesOn(ctx, sum) {
-			break
-		}
-		s.meter = newMeter(s.app)
-		sum, err = s.drain(ctx)
-	}
-	return sum, err
-}
-
-// goesOn shows what was tried out and asks. Anything but a yes is a no.
-func (s *session) goesOn(ctx context.Context, sum runner.Summary) bool {
+// sendsRest shows what was tried out and asks whether the rest is to follow.
+func (s *session) sendsRest(ctx context.Context, sum runner.Summary) bool {
 	if err := s.printTrials(ctx, s.stderr); err != nil {
 		return false
 	}
-	fmt.Fprintf(s.stderr, "%s\nsend the rest? [y/N] ", strings.Join(sum.Notes, "\n"))
-	answer := make(chan string, 1)
-	go func() {
-		line, err := bufio.NewReader(s.stdin).ReadString('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
-			line = ""
-		}
-		answer <- strings.ToLower(strings.TrimSpace(line))
-	}()
-	select {
-	case line := <-answer:
-		return line == "y" || line == "yes"
-	case <-ctx.Done():
-		fmt.Fprintln(s.stderr)
-		return false
-	}
+	return s.askYes(ctx, strings.Join(sum.Notes, "\n")+"\nsend the rest?")
 }
 
 // printTrials shows old, new and read-back value of each field that was tried out.

@@ -81,7 +81,7 @@ func (s *session) choose(ctx context.Context) error {
 		}
 		if changed == "" {
 			s.rec = last
-			if s.about, err = settingsOfRun(last); err != nil {
+			if err := s.takeUp(ctx, last); err != nil {
 				return err
 			}
 			if err := errors.Join(s.takeGuards(), s.keepGuards(ctx)); err != nil {
@@ -90,7 +90,7 @@ func (s *session) choose(ctx context.Context) error {
 			s.say("continuing run %s, which was %s", last.ID, lastWord(last))
 			return s.checkTargets()
 		}
-		if err := errors.Join(s.confirmed(), s.repeats(last, changed)); err != nil {
+		if err := errors.Join(s.confirmed(), s.repeats(last, changed), s.inherit(last)); err != nil {
 			return err
 		}
 		if !s.planOnly {
@@ -124,6 +124,27 @@ func (s *session) choose(ctx context.Context) error {
 		Account: s.conn.name, JobHash: s.job.Hash, InputHash: inputHash, Settings: settings, Created: s.began,
 	}
 	return s.st.store.CreateRun(ctx, s.rec)
+}
+
+// takeUp takes over what an unfinished run remembers. One that was to stop before its
+// first write stops there still, unless this call has an agreement or needs none.
+func (s *session) takeUp(ctx context.Context, last checkpoint.Run) error {
+	now := s.about.Hold
+	var err error
+	if s.about, err = settingsOfRun(last); err != nil || s.resume != "" || s.about.Hold == now || s.about.Hold == holdNone {
+		return err
+	}
+	s.about.Hold = now
+	return s.keepSettings(ctx)
+}
+
+// inherit makes a plan of the run that a resume begins in the place of a plan.
+func (s *session) inherit(last checkpoint.Run) error {
+	about, err := settingsOfRun(last)
+	if s.resume != "" && about.Hold == holdPlan {
+		s.about.Hold = holdPlan
+	}
+	return err
 }
 
 // lastRun is the newest run of the job that is more than a plan.

@@ -45,9 +45,12 @@ func (s *session) conclude(sum runner.Summary, err error) error {
 	if waiting {
 		state, code, text = checkpoint.RunStopped, exitCanary, "the first writes are as wanted; the rest waits for a decision"
 	}
+	if state == checkpoint.RunPlanned && s.about.Hold == holdAsk {
+		cause = s.unagreed(s.job.Update.Confirmation())
+	}
 	if cause != nil {
 		text = cause.Error()
-		if c, h := classify(cause, s.stop); c == exitUsage && (state == checkpoint.RunStopped || state == checkpoint.RunIncomplete) {
+		if c, h := classify(cause, s.stop); c == exitUsage && (state == checkpoint.RunPlanned || state == checkpoint.RunStopped || state == checkpoint.RunIncomplete) {
 			code, hint = c, h
 		} else {
 			hint = h
@@ -81,7 +84,7 @@ func (s *session) conclude(sum runner.Summary, err error) error {
 	if err := s.report(ctx, sum); err != nil {
 		return err
 	}
-	if s.planOnly && state == checkpoint.RunPlanned {
+	if state == checkpoint.RunPlanned && s.about.Hold == holdPlan {
 		if s.detailed && sum.Plan[jobs.ClassChange]+sum.Plan[jobs.ClassClear] > 0 {
 			s.result.Code = exitChanges
 		}

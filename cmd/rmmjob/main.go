@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -99,6 +100,8 @@ type app struct {
 
 	// wrap, if set, is put before the transport of the account.
 	wrap func(http.RoundTripper) http.RoundTripper
+
+	typed *bufio.Reader // answers to questions; nil before the first
 
 	// result is filled by the verb as it learns things; conclude and finish
 	// turn it into output and exit code.

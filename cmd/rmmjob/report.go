@@ -35,7 +35,8 @@ func (s *session) report(ctx context.Context, sum runner.Summary) error {
 	c := countsOf(sum.Counts, s.rec)
 	c.Reused = int64(reused)
 	s.result.Counts = c
-	if s.planOnly && sum.State == checkpoint.RunPlanned {
+	planned := sum.State == checkpoint.RunPlanned && sum.Stage == jobs.StagePlan
+	if planned {
 		s.result.Counts = planCounts(rows)
 	} else if len(rows) > 0 {
 		s.result.set("rows", planCounts(rows))
@@ -62,7 +63,10 @@ func (s *session) report(ctx context.Context, sum runner.Summary) error {
 	if s.toStdout() {
 		w = s.stderr // standard output is the data
 	}
-	if s.planOnly && sum.State == checkpoint.RunPlanned {
+	if planned && s.about.Hold == holdAsk && s.mayAsk() {
+		return nil // the question has shown it
+	}
+	if planned {
 		return s.reportPlan(ctx, w, notes)
 	}
 	if s.json {
@@ -240,19 +244,19 @@ func (s *session) reportPlan(ctx context.Context, w io.Writer, notes []string) e
 // hintApply tells how the plan is carried out. One of an undo that takes nothing back
 // is not worth it.
 func (s *session) hintApply(ctx context.Context, requests int) error {
+	if s.about.Hold == holdAsk {
+		return nil // the end of the run says it
+	}
 	if requests == 0 && s.about.UndoOf != "" {
 		s.hint("nothing was written, and nothing is to be done")
 		return nil
 	}
 	again := []string{s.rec.ID}
-	why := ""
-	if s.about.UndoOf != "" {
-		var err error
-		if why, err = s.needsYesStored(ctx); err != nil {
-			return err
-		}
+	c, err := s.consent(ctx)
+	if err != nil {
+		return err
 	}
-	if why != "" || s.about.UndoOf == "" && s.needsYes() {
+	if c.Why != "" {
 		again = append(again, "--yes")
 	}
 	if s.json {

@@ -154,17 +154,15 @@ func (s *session) resolve(ctx context.Context, how checkpoint.Resolution, note s
 		return nil
 	}
 	var keys []string
-	risky := 0
+	var risky []checkpoint.Item
 	for _, it := range doubts {
 		keys = append(keys, it.Key)
-		if unsafe(it) {
-			risky++
+		if how == checkpoint.ResolveRetry && unsafe(it) {
+			risky = append(risky, it)
 		}
 	}
-	if how == checkpoint.ResolveRetry && risky > 0 && !s.yes {
-		return usagef("%s may have been carried out and would happen twice", count(int64(risky), "write")).
-			withHint("look for them first: %s", s.nextCommand("resolve", s.rec.ID, "--check")).
-			withHint("or add --yes")
+	if err := s.agreeTwice(ctx, risky); err != nil {
+		return err
 	}
 	by := "by " + s.whoAmI()
 	said := map[checkpoint.Resolution]string{

@@ -66,7 +66,7 @@ func (s *session) writeResults(ctx context.Context) error {
 		return err
 	}
 	dirs := []string{dir}
-	if s.job.Results != "" && !s.planOnly {
+	if s.job.Results != "" && s.about.Hold == holdNone {
 		dirs = append(dirs, s.job.Results)
 	}
 	for i, dir := range dirs {

@@ -86,16 +86,11 @@ func (s *session) retryable(ctx context.Context, what checkpoint.Again) error {
 	case waits(rec):
 		return s.refuseWaiting(rec)
 	}
-	if s.yes {
-		return nil
-	}
-	n, err := s.unsafeAgain(ctx, rec, what)
-	if err != nil || n == 0 {
+	risky, err := s.unsafeAgain(ctx, rec, what)
+	if err != nil {
 		return err
 	}
-	return usagef("%d of the writes may have been carried out and would happen twice", n).
-		withHint("look for them first: %s", s.nextCommand("resolve", rec.ID, "--check")).
-		withHint("or add --yes")
+	return s.agreeTwice(ctx, risky)
 }
 
 // notAttempted counts the writes of the run that it was about to send when it
@@ -127,19 +122,15 @@ func (s *session) refuseRest(left int) error {
 		withHint("what they are: not-attempted.csv in the folder of the results, which is an input as well")
 }
 
-// unsafeAgain counts the writes that would be tried again and must not happen twice,
+// unsafeAgain are the writes that would be tried again and must not happen twice,
 // though nobody knows for certain that they did not happen.
-func (s *session) unsafeAgain(ctx context.Context, rec checkpoint.Run, what checkpoint.Again) (int, error) {
+func (s *session) unsafeAgain(ctx context.Context, rec checkpoint.Run, what checkpoint.Again) ([]checkpoint.Item, error) {
 	items, err := s.st.store.Failures(ctx, rec.ID, 0)
-	n := 0
-	for _, it := range items {
+	return slices.DeleteFunc(items, func(it checkpoint.Item) bool {
 		doubted := what.InDoubt && it.State == checkpoint.StateInDoubt ||
 			slices.Contains(what.Classes, checkpoint.ClassGivenUp) && it.Class == checkpoint.ClassGivenUp
-		if doubted && unsafe(it) {
-			n++
-		}
-	}
-	return n, err
+		return !doubted || !unsafe(it)
+	}), err
 }
 
 // unsafeInDoubt counts the writes in doubt that must not happen twice.

@@ -15,7 +15,7 @@ func runVerb(ctx context.Context, a *app, args []string) error {
 	f.setting("workers", "page_size", "grace", "throttle.profile", "throttle.max", "throttle.reserve", "throttle.max_pause")
 	fresh := f.Bool("new", false, "start a new run even if one is unfinished")
 	full := f.Bool("full", false, "ignore what earlier runs of the job have left (since, reuse, changes) and remember this one")
-	yes := f.Bool("yes", false, "agree to an operation that needs it: deletes, proxy changes, moves, quick jobs")
+	yes := f.Bool("yes", false, "agree to an operation that needs it: deletes, proxy changes, moves, quick jobs (asked for at a terminal)")
 	partial := f.allowPartial()
 	canary := f.canary()
 	guards := f.guards()

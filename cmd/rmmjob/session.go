@@ -47,6 +47,7 @@ type runSettings struct {
 	Memory   memoryUse `json:"memory,omitzero"`    // what the run has taken over
 	Source   []byte    `json:"source,omitempty"`   // the job file
 
+	Hold        hold   `json:"hold,omitempty"`    // why it stops before the first write
 	Applied     bool   `json:"applied,omitempty"` // its plan was handed over: job file and input do not matter any more
 	Canary      int    `json:"canary,omitempty"`
 	AcceptDrift bool   `json:"accept_drift,omitempty"`
@@ -83,6 +84,24 @@ func (s *session) finish(ctx context.Context) error {
 		defer cancel()
 	}
 	return s.conclude(s.drainAll(ctx))
+}
+
+// drainAll sends what the run needs, the writes that wait for a person once there is
+// an agreement.
+func (s *session) drainAll(ctx context.Context) (runner.Summary, error) {
+	sum, err := s.drain(ctx)
+	for err == nil {
+		goesOn, aerr := s.goesOn(ctx, sum)
+		if aerr != nil || !goesOn {
+			return sum, aerr
+		}
+		s.meter = newMeter(s.app)
+		before := sum
+		if sum, err = s.drain(ctx); err == nil {
+			sum.Retries, sum.Held, sum.Waited = sum.Retries+before.Retries, sum.Held+before.Held, sum.Waited+before.Waited
+		}
+	}
+	return sum, err
 }
 
 // prepare checks everything that can be wrong before anything is sent: job file,
@@ -170,9 +189,17 @@ func (s *session) connect(ctx context.Context) error {
 	return nil
 }
 
-// confirmed refuses an operation that needs a person's agreement and has none.
+// confirmed refuses an operation that needs a person's agreement and has none, unless
+// somebody can be asked once the plan is known.
 func (s *session) confirmed() error {
-	if s.planOnly || !s.needsYes() {
+	switch {
+	case s.planOnly:
+		s.about.Hold = holdPlan
+		return nil
+	case !s.needsYes():
+		return nil
+	case s.mayAsk():
+		s.about.Hold = holdAsk
 		return nil
 	}
 	return usagef("job %s needs a confirmation: %s", s.job.Name, s.job.Update.Confirmation()).

@@ -153,7 +153,7 @@ func (s *session) keepSettings(ctx context.Context) error {
 // workSettings are what a work takes from outside its job.
 func (s *session) workSettings() jobs.Settings {
 	return jobs.Settings{
-		PageSize: s.settings.number("page_size"), PlanOnly: s.planOnly, AllowPartial: s.allowPartial, InputHash: s.rec.InputHash, Now: s.rec.Created, Mark: runMark(s.rec.ID),
+		PageSize: s.settings.number("page_size"), PlanOnly: s.about.Hold != holdNone, AllowPartial: s.allowPartial, InputHash: s.rec.InputHash, Now: s.rec.Created, Mark: runMark(s.rec.ID),
 		Canary: s.about.Canary, AcceptDrift: s.about.AcceptDrift || s.overDrift,
 	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"rmmjob/checkpoint"
 	"rmmjob/jobs"
-	"rmmjob/runner"
 )
 
 // The kinds of runs.
@@ -53,6 +52,9 @@ func (a *app) undo(ctx context.Context, source checkpoint.Run, opt options) (err
 	}
 	s.job.Name, s.job.Results = "undo of "+source.JobName, ""
 	s.about = runSettings{Source: s.job.Source, UndoOf: source.ID}
+	if s.planOnly {
+		s.about.Hold = holdPlan
+	}
 	s.result.Job, s.id = s.job.Name, newRunID(s.began, "undo-"+source.JobName)
 	if err := s.settings.setJob(s.job.Path, jobSettings(s.job)); err != nil {
 		return err
@@ -103,8 +105,7 @@ func (s *session) chooseUndo(ctx context.Context, source checkpoint.Run) error {
 	if ok && unfinished(last.State) && !s.planOnly {
 		s.say("continuing run %s, which was %s", last.ID, lastWord(last))
 		s.rec = last
-		s.about, err = settingsOfRun(last)
-		return err
+		return s.takeUp(ctx, last)
 	}
 	settings, err := json.Marshal(s.about)
 	if err != nil {
@@ -185,10 +186,4 @@ func (s *session) undoHeadline(failed int) string {
 		parts = append(parts, number(int64(failed))+" failed")
 	}
 	return "done, but " + strings.Join(parts, ", ")
-}
-
-// needsYesStored tells why the plan of an undo that was just made needs an
-// agreement; "" where it needs none.
-func (s *session) needsYesStored(ctx context.Context) (string, error) {
-	return jobs.NeedsYes(ctx, runner.AnswersOf(s.st.store, s.rec.ID), jobs.FreeClears)
 }
