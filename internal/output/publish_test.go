@@ -342,6 +342,9 @@ func TestPublishInPlaceKeepsTheFileItself(t *testing.T) {
 
 // TestCase_R07_FinalNameIsAlwaysComplete reads the target all the time.
 func TestCase_R07_FinalNameIsAlwaysComplete(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a reader that never lets go keeps a file from being replaced here")
+	}
 	path := filepath.Join(t.TempDir(), "a.csv")
 	contents := map[string]bool{}
 	for i := range 10 {
