@@ -7,7 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
+
+// A scanner or a preview lets go of a file within this time; who has it open in Excel should not wait long for the answer.
+const checkFor = 2 * time.Second
 
 // Check finds out, before any request is sent, whether a file can be published
 // at path: the folder can be written to (or made), and what is there already is
@@ -28,7 +32,7 @@ func check(path string) (err error) {
 		return err
 	}
 	if _, err := os.Lstat(target); err == nil {
-		if err := checkReplaceable(target); err != nil {
+		if err := retry(checkFor, held, func() error { return checkReplaceable(target) }); err != nil {
 			return err
 		}
 	}

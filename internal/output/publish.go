@@ -311,10 +311,15 @@ func (f *File) moveTo(path string) (Published, error) {
 
 // retry tries again for ten seconds what fails for a reason that may pass.
 func (f *File) retry(try func() error) error {
+	return retry(renameFor, f.disk.transient, try)
+}
+
+// retry tries again, with growing pauses, for so long as what fails may pass.
+func retry(limit time.Duration, passes func(error) bool, try func() error) error {
 	pause := renamePause
 	for waited := time.Duration(0); ; waited += pause {
 		err := try()
-		if err == nil || !f.disk.transient(err) || waited >= renameFor {
+		if err == nil || !passes(err) || waited >= limit {
 			return err
 		}
 		if waited > 0 {

@@ -14,6 +14,9 @@ func transient(err error) bool {
 	return errors.Is(err, syscall.EBUSY) || errors.Is(err, syscall.ETXTBSY)
 }
 
+// held reports whether another program has the file open: only a share tells.
+func held(err error) bool { return transient(err) }
+
 // checkReplaceable reports why the file at path should not be replaced. A file
 // that is marked read-only is left alone although a rename would succeed.
 func checkReplaceable(path string) error {

@@ -18,6 +18,11 @@ func transient(err error) bool {
 	return errors.Is(err, syscall.ERROR_ACCESS_DENIED) || errors.Is(err, errorSharingViolation)
 }
 
+// held reports whether another program has the file open, maybe only for a moment.
+func held(err error) bool {
+	return errors.Is(err, errorSharingViolation) || errors.Is(err, errorLockViolation)
+}
+
 // checkReplaceable reports why the file at path cannot be replaced. It asks
 // for the rights a rename and a rewrite need while allowing others everything,
 // so it fails exactly if somebody else does not allow it.
@@ -30,7 +35,7 @@ func checkReplaceable(path string) error {
 	h, err := syscall.CreateFile(name, syscall.GENERIC_WRITE|accessDelete, all, nil,
 		syscall.OPEN_EXISTING, syscall.FILE_ATTRIBUTE_NORMAL, 0)
 	switch {
-	case errors.Is(err, errorSharingViolation), errors.Is(err, errorLockViolation):
+	case held(err):
 		return fmt.Errorf("the file is open in another program; close it there and start again: %w", err)
 	case errors.Is(err, syscall.ERROR_ACCESS_DENIED):
 		return fmt.Errorf("the file may not be written; is it marked read-only? %w", err)
