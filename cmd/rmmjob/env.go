@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -92,7 +91,7 @@ func (s *stream) Write(p []byte) (int, error) {
 	switch {
 	case err == nil:
 	case isClosed(err):
-		s.gone = s.gone || !errors.Is(err, syscall.EPIPE)
+		s.gone = s.gone || !readerGone(err)
 	case s.err == nil:
 		s.err = err
 	}
@@ -117,7 +116,7 @@ func (s *stream) closed() bool {
 // isClosed tells whether a write failed because nobody listens.
 func isClosed(err error) bool {
 	return errors.Is(err, os.ErrClosed) || errors.Is(err, io.ErrClosedPipe) ||
-		errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.EBADF) || errors.Is(err, os.ErrInvalid)
+		readerGone(err) || badHandle(err) || errors.Is(err, os.ErrInvalid)
 }
 
 // clean makes text from outside safe for a console and for a log file: every

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"net"
 	"strings"
-	"syscall"
 
 	"rmmjob/checkpoint"
 	"rmmjob/internal/rmm"
@@ -72,7 +71,7 @@ func causeOf(err error, stop stopSignals) (exitCode, string) {
 		return exitStopped, ""
 	case errors.As(err, &api):
 		return apiCode(api)
-	case errors.As(err, &path), errors.Is(err, syscall.ENOSPC):
+	case errors.As(err, &path), diskFull(err):
 		return exitLocalIO, ""
 	}
 	return exitInternal, ""
@@ -115,7 +114,7 @@ func networkHint(err error) string {
 		return "the certificate is for another host; check the address"
 	case isProxyFault(err):
 		return "the proxy does not answer; check HTTPS_PROXY, or set NO_PROXY for the address if it needs none"
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case connectionRefused(err):
 		return "nothing listens there; check the address and the port"
 	}
 	return "check the network, the address and HTTPS_PROXY"
