@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,6 +33,8 @@ func TestScripts(t *testing.T) {
 			// A folder of its own for every script, and nothing of this
 			// machine's own settings.
 			e.Setenv("HOME", e.WorkDir)
+			e.Setenv("APPDATA", filepath.Join(e.WorkDir, ".config"))              // on Windows
+			e.Setenv("LOCALAPPDATA", filepath.Join(e.WorkDir, ".local", "state")) // as well
 			e.Setenv("XDG_CONFIG_HOME", "")
 			e.Setenv("XDG_STATE_HOME", "")
 			e.Setenv("USER", "tester")
