@@ -92,9 +92,9 @@ func (v *planView) saveAs(path string) (_ file, err error) {
 }
 
 // writeCSV writes one line for each field of each row, without what a spreadsheet
-// would run.
+// would run. A row without changes has one line with an empty field.
 func (v *planView) writeCSV(w io.Writer) (int64, error) {
-	c, err := output.NewCSV(w, []string{"line", "class", "name", "site", "target", "request", "field", "old", "new", "reason"}, output.CSVOptions{BOM: true})
+	c, err := output.NewCSV(w, []string{"line", "class", "name", "site", "target", "request", "field", "old", "new", "reason", "old_state", "new_state"}, output.CSVOptions{BOM: true})
 	if err != nil {
 		return 0, err
 	}
@@ -105,7 +105,9 @@ func (v *planView) writeCSV(w io.Writer) (int64, error) {
 		}
 		for _, ch := range changes {
 			cells := []output.Value{{Kind: output.KindNumber, Text: fmt.Sprint(p.Line)}}
-			for _, text := range []string{p.Class, p.Name, p.Site, p.Target, p.Request, ch.Field, ch.Old, ch.New, p.Reason} {
+			old, _ := ch.Old.plain()
+			next, _ := ch.New.plain()
+			for _, text := range []string{p.Class, p.Name, p.Site, p.Target, p.Request, ch.Field, old, next, p.Reason, string(ch.Old.state), string(ch.New.state)} {
 				cells = append(cells, output.Value{Kind: output.KindText, Text: output.Guard(text)})
 			}
 			if err := c.Row(cells); err != nil {

@@ -15,12 +15,6 @@ import (
 	"rmmjob/throttle"
 )
 
-// What a plan says in the place of a new value.
-const (
-	willBeCleared = "WILL BE CLEARED"
-	willBeDeleted = "WILL BE DELETED"
-)
-
 // planView is the plan of a run as it is shown, on the terminal and in files.
 type planView struct {
 	Run, Job, File, Account, Operation string
@@ -52,15 +46,6 @@ type planRow struct {
 	Request string       `json:"request,omitempty"`
 	Changes []planChange `json:"changes"`
 	Reason  string       `json:"reason,omitempty"`
-}
-
-// planChange is one field of it, in words.
-type planChange struct {
-	Field   string `json:"field"`
-	Old     string `json:"old"`
-	New     string `json:"new"`
-	Cleared bool   `json:"cleared"`
-	Deleted bool   `json:"deleted"`
 }
 
 // viewPlan makes the view of a run that has a plan.
@@ -95,10 +80,10 @@ func (s *state) viewPlan(ctx context.Context, rec checkpoint.Run, values bool) (
 			return nil, err
 		}
 		for _, c := range p.Changes {
-			if c.Cleared {
+			if c.Cleared() {
 				v.Clears++
 			}
-			if c.Deleted {
+			if c.Deleted() {
 				v.Deletes++
 			}
 		}
@@ -139,40 +124,19 @@ func (v *planView) row(row checkpoint.Row) (planRow, error) {
 		return p, nil
 	}
 	for _, c := range d.Changes {
-		change := planChange{Field: c.Field, Cleared: c.Clear && !c.Made, Deleted: c.Delete}
-		switch {
-		case c.Delete:
-			change.New = willBeDeleted
-		case !c.Unknown && c.Old == c.New:
-			continue
-		case change.Cleared:
-			change.New = willBeCleared
-		default:
-			change.New = v.value(c, c.New)
+		if change, changes := newPlanChange(c, v.Values); changes {
+			p.Changes = append(p.Changes, change)
 		}
-		switch {
-		case c.Made || c.Delete:
-		case c.Unknown:
-			change.Old = "(unknown)"
-		case c.Old == "":
-			change.Old = "(empty)"
-		default:
-			change.Old = v.value(c, c.Old)
-		}
-		p.Changes = append(p.Changes, change)
 	}
 	return p, nil
 }
 
-// value is a value as the plan shows it: hidden unless values were asked for.
+// value is a value as people read it: hidden unless values were asked for.
 func (v *planView) value(c jobs.Change, value string) string {
-	switch {
-	case c.Open:
+	if c.Open {
 		return value
-	case v.Values:
-		return fmt.Sprintf("%q", value)
 	}
-	return fmt.Sprintf("[%d characters]", len([]rune(value)))
+	return newPlanValue(value, v.Values).Words()
 }
 
 // each yields the rows of some classes, all if none is named. An error ends it and
@@ -214,18 +178,21 @@ func (p planRow) words() string {
 	}
 	for _, c := range p.Changes {
 		switch {
-		case c.Deleted:
-			parts = append(parts, c.Field+": "+willBeDeleted)
-		case c.Old == "":
-			parts = append(parts, c.Field+": "+c.New)
+		case c.OldWords() == "":
+			parts = append(parts, c.Field+": "+c.NewWords())
 		default:
-			parts = append(parts, c.Field+": "+c.Old+" -> "+c.New)
+			parts = append(parts, c.Field+": "+c.OldWords()+" -> "+c.NewWords())
 		}
 	}
 	if p.Reason != "" { // of an undo that leaves some fields alone
 		parts = append(parts, p.Reason)
 	}
 	return strings.Join(parts, ", ")
+}
+
+// sums is what the final object says of the plan.
+func (v *planView) sums() map[string]any {
+	return map[string]any{"requests": v.Requests, "clears": v.Clears, "deletes": v.Deletes, "expected": v.Expected}
 }
 
 // requestLine says what the plan comes to.

@@ -218,7 +218,7 @@ func (s *session) reportPlan(ctx context.Context, w io.Writer, notes []string) e
 	}
 	files, err := v.save(s.planFiles)
 	s.result.Files = append(s.result.Files, files...)
-	s.result.set("plan", map[string]any{"requests": v.Requests, "clears": v.Clears, "deletes": v.Deletes, "expected": v.Expected})
+	s.result.set("plan", v.sums())
 	if err != nil {
 		return err
 	}

@@ -149,6 +149,7 @@ func (a *app) showPlan(ctx context.Context, st *state, r checkpoint.Run, paths [
 		return err
 	}
 	a.result.Run, a.result.Job, a.result.State, a.result.Counts = r.ID, r.JobName, string(r.State), v.Counts
+	a.result.set("plan", v.sums())
 	a.result.Files, err = v.save(paths)
 	if err != nil || a.json {
 		return err
