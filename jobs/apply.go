@@ -12,8 +12,9 @@ import (
 // the job file and the input meanwhile.
 type applier struct {
 	set    Settings
-	verify bool   // read back after the writes
-	guard  *Guard // of the job; nil for an undo
+	verify bool  // read back after the writes
+	guard  Guard // of the job
+	undo   bool  // the plan takes a run back: its rows do not name the targets
 }
 
 // begin chooses the stage with which a new plan goes on.
@@ -117,7 +118,7 @@ func carried(ans Answer) bool { return ans.OK }
 
 // look begins a stage that reads the targets of the chosen writes once more.
 func (p applier) look(ctx context.Context, a Answers, prefix, stage string, choose func(Answer) bool, note string) (Step, error) {
-	writes, err := loadWrites(ctx, a, choose)
+	writes, err := p.load(ctx, a, prefix, choose)
 	if err != nil {
 		return Step{}, err
 	}
@@ -128,16 +129,23 @@ func (p applier) look(ctx context.Context, a Answers, prefix, stage string, choo
 	return Step{Stage: stage, Note: note, Items: newLook(prefix, last.number+1, slices.Values(writes)).items(p.set.pageSize())}, nil
 }
 
+// load loads the chosen writes, and has those judged that are to be sent.
+func (p applier) load(ctx context.Context, a Answers, prefix string, choose func(Answer) bool) ([]*write, error) {
+	writes, err := loadWrites(ctx, a, choose)
+	if prefix == checkPrefix {
+		j := &judge{guard: p.guard, named: !p.undo, over: p.set.AcceptDrift}
+		for _, w := range writes {
+			w.judge = j
+		}
+	}
+	return writes, err
+}
+
 // seen loads the chosen writes with what the newest look has shown of their
 // targets; again tells that its lists are to be walked once more.
 func (p applier) seen(ctx context.Context, a Answers, prefix, stage string, choose func(Answer) bool) (writes []*write, step Step, again bool, err error) {
-	if writes, err = loadWrites(ctx, a, choose); err != nil {
+	if writes, err = p.load(ctx, a, prefix, choose); err != nil {
 		return nil, Step{}, false, err
-	}
-	if prefix == checkPrefix && p.guard != nil {
-		for _, w := range writes {
-			w.judge = p.judge
-		}
 	}
 	last, err := lastRound(ctx, a, prefix)
 	if err != nil || last.number == 0 {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -65,6 +66,27 @@ func (w *write) inverse() *inverse {
 		return w.proxyBack()
 	}
 	return w.restore()
+}
+
+// allowed is the inverse, unless the guard keeps what it would write by now.
+func (v *inverse) allowed(w *write) *inverse {
+	if v.class.Held() || v.class == ClassUnchanged {
+		return v
+	}
+	if w.op.effect == moves {
+		to := v.req.Path["siteUid"]
+		name, there := w.judge.sites.name[to]
+		if !there {
+			return irreversible("the site that the device came from is not listed any more")
+		}
+		if why := w.judge.guard.protects(siteTraits(name, to)); why != "" {
+			return &inverse{class: ClassProtected, reason: "the site to move back to is " + why}
+		}
+	}
+	if w.live.class == string(ClassProtected) {
+		return &inverse{class: ClassProtected, reason: w.live.why}
+	}
+	return v
 }
 
 // restore gives the fields of a target their old values, those that still have
@@ -214,6 +236,9 @@ func (w *write) proxyBack() *inverse {
 			return kept(editedSince, c.Field)
 		}
 	}
+	if field := w.strange(); field != "" {
+		return kept(editedSince, field)
+	}
 	path := map[string]string{"siteUid": w.req.Path["siteUid"]}
 	if !had {
 		return &inverse{
@@ -239,6 +264,22 @@ func (w *write) proxyBack() *inverse {
 	}
 	v.req = rmm.Request{Op: w.op.name, Path: path, Body: objectOf(given)}
 	return v
+}
+
+// strange names a field of a target that is taken back as a whole, beside those that the
+// run has changed, that is not as it was before: it would be lost; "" for none.
+func (w *write) strange() string {
+	for _, f := range w.op.image() {
+		changed := slices.ContainsFunc(w.changes, func(c Change) bool { return c.Field == f.Name })
+		was, now := gjson.GetBytes(w.before, f.Name).String(), gjson.GetBytes(w.live.element, f.Name).String()
+		if f.Name == "type" && was == "" {
+			continue // the service may have chosen one
+		}
+		if !changed && !hidden(f.Name, nil) && was != now {
+			return f.Name
+		}
+	}
+	return ""
 }
 
 // raw is a value of a field as JSON, as the operation takes it; an empty date is

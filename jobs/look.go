@@ -31,6 +31,9 @@ type look struct {
 	prefix   string
 	lists    []list
 	settings []Item
+	beside   string   // what of devices is read beside their list; "" for nothing
+	writes   []*write // that it is for, where something is
+	judge    *judge   // of the writes; nil for none
 }
 
 // roundPrefix begins the keys of a round, which counts from 1.
@@ -64,9 +67,27 @@ func lastRound(ctx context.Context, a Answers, prefix string) (round, error) {
 func newLook(prefix string, n int, writes iter.Seq[*write]) look {
 	l := look{prefix: roundPrefix(prefix, n)}
 	seen := map[string]bool{}
+	add := func(of list) {
+		if !seen[of.id] {
+			seen[of.id] = true
+			l.lists = append(l.lists, of)
+		}
+	}
 	for w := range writes {
+		if !w.shown(prefix) {
+			continue
+		}
+		if w.judge != nil {
+			l.judge = w.judge
+			beside := w.beside()
+			if w.ofSite() || beside == byMAC {
+				add(wholeList(l.prefix, "sites"))
+			}
+			if beside != "" {
+				l.beside, l.writes = beside, append(l.writes, w)
+			}
+		}
 		switch {
-		case !w.shown(prefix):
 		case w.op.proxy:
 			it := settingsOf(l.prefix+"settings/", w.req.Path["siteUid"])
 			if !seen[it.Key] {
@@ -74,11 +95,7 @@ func newLook(prefix string, n int, writes iter.Seq[*write]) look {
 				l.settings = append(l.settings, it)
 			}
 		default:
-			of := w.list(l.prefix)
-			if !seen[of.id] {
-				seen[of.id] = true
-				l.lists = append(l.lists, of)
-			}
+			add(w.list(l.prefix))
 		}
 	}
 	return l
@@ -97,13 +114,80 @@ func (l look) items(pageSize int) iter.Seq[Item] {
 }
 
 // settle judges the lists of the look; again tells that some are to be walked
-// once more.
+// once more, or that what they name is to be read.
 func (l look) settle(ctx context.Context, stage string, a Answers, pageSize int) (step Step, again bool, err error) {
-	return settleReads(ctx, stage, a, l.lists, pageSize)
+	if step, again, err = settleReads(ctx, stage, a, l.lists, pageSize); err != nil || again {
+		return step, again, err
+	}
+	switch l.beside {
+	case byMAC:
+		lists, err := l.interfaces(ctx, a)
+		if err != nil {
+			return Step{}, false, err
+		}
+		return settleReads(ctx, stage, a, lists, pageSize)
+	case bySerial:
+		items, err := l.audits(ctx, a)
+		return Step{Stage: stage, Items: slices.Values(items)}, len(items) > 0, err
+	}
+	return Step{}, false, nil
+}
+
+// interfaces are the lists of the network interfaces of the sites that the rows of
+// the writes may mean.
+func (l look) interfaces(ctx context.Context, a Answers) ([]list, error) {
+	sites, err := indexSites(elements(ctx, a, l.prefix+"sites/"))
+	if err != nil {
+		return nil, err
+	}
+	field, values := "", map[string]bool(nil)
+	for _, w := range l.writes {
+		for _, m := range w.match {
+			if m.Field == l.beside {
+				continue
+			}
+			if field = m.Field; values == nil {
+				values = map[string]bool{}
+			}
+			values[m.Key] = true
+		}
+	}
+	return interfacesOf(l.prefix, sites, field, values), nil
+}
+
+// audits are the reads of the audits of the targets that were not made yet.
+func (l look) audits(ctx context.Context, a Answers) ([]Item, error) {
+	wanted := map[string]bool{}
+	for _, w := range l.writes {
+		wanted[w.key()] = true
+	}
+	read := map[string]bool{}
+	for ans, err := range a.Answers(ctx, l.prefix+auditsPrefix) {
+		if err != nil {
+			return nil, err
+		}
+		read[ans.Key] = true
+	}
+	var items []Item
+	for el, err := range elements(ctx, a, l.prefix+"devices/") {
+		if err != nil {
+			return nil, err
+		}
+		it, ok := auditOf(l.prefix, el.JSON)
+		if ok && wanted["id "+it.Request.Path["deviceUid"]] && !read[it.Key] {
+			items = append(items, it)
+		}
+	}
+	return items, nil
 }
 
 // show fills in the views of writes from what the look has read.
 func (l look) show(ctx context.Context, a Answers, writes []*write) error {
+	if l.judge != nil {
+		if err := l.judge.learn(ctx, a, l, writes); err != nil {
+			return err
+		}
+	}
 	byList, byKey := map[string][]*write{}, map[string][]*write{}
 	settings := map[string][]*write{}
 	for _, w := range writes {
@@ -141,11 +225,28 @@ func (l look) show(ctx context.Context, a Answers, writes []*write) error {
 					w.see(el.JSON)
 				}
 			}
+			if targets := byList[of.id]; l.judge != nil && len(targets) > 0 {
+				l.judge.meet(*targets[0].op, el.JSON)
+			}
 		}
 	}
-	if len(settings) == 0 {
-		return nil
+	if len(settings) > 0 {
+		if err := l.showSettings(ctx, a, settings); err != nil {
+			return err
+		}
 	}
+	if l.judge != nil {
+		for _, w := range writes {
+			if w.ofSite() {
+				l.judge.site(w)
+			}
+		}
+	}
+	return nil
+}
+
+// showSettings fills in the views of writes from the settings of their sites.
+func (l look) showSettings(ctx context.Context, a Answers, settings map[string][]*write) error {
 	for ans, err := range a.Answers(ctx, l.prefix+"settings/") {
 		if err != nil {
 			return err

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidwall/gjson"
-
 	"rmmjob/internal/rmm"
 )
 
@@ -68,14 +66,14 @@ func auditReads() []string {
 
 // auditOf is the one read of the audit of a device; false if its class has none. A device that does not tell its class is
 // asked like a computer.
-func auditOf(device []byte) (Item, bool) {
+func auditOf(prefix string, device []byte) (Item, bool) {
 	uid, class := keyOf("uid", device), keyOf("deviceClass", device)
 	if class == "" {
 		class = "device"
 	}
 	audit, ok := audits[class]
 	return Item{
-		Key:     auditsPrefix + url.PathEscape(uid),
+		Key:     prefix + auditsPrefix + url.PathEscape(uid),
 		Request: rmm.Request{Op: audit.op, Path: map[string]string{"deviceUid": uid}},
 	}, ok && uid != ""
 }
@@ -103,6 +101,12 @@ func (u *UpdateWork) interfaces(ctx context.Context, a Answers) ([]list, error) 
 	if err != nil {
 		return nil, err
 	}
+	return interfacesOf("", sites, field, values), nil
+}
+
+// interfacesOf are the lists of the network interfaces of the sites whose field has one of the values, or of all sites
+// where there are no values.
+func interfacesOf(prefix string, sites *siteIndex, field string, values map[string]bool) []list {
 	uids := maps.Clone(sites.name)
 	if values != nil {
 		clear(uids)
@@ -114,13 +118,13 @@ func (u *UpdateWork) interfaces(ctx context.Context, a Answers) ([]list, error) 
 	}
 	var all []list
 	for _, uid := range slices.Sorted(maps.Keys(uids)) {
-		l := wholeList(nicsPrefix, "site-network-interfaces")
+		l := wholeList(prefix+nicsPrefix, "site-network-interfaces")
 		l.path = map[string]string{"siteUid": uid}
 		l.id += "/" + url.PathEscape(uid)
 		l.optional, l.again = true, "never"
 		all = append(all, l)
 	}
-	return all, nil
+	return all
 }
 
 // spreadKeys begins the read stage with what tells the keys of devices.
@@ -150,45 +154,12 @@ func (u *UpdateWork) spreadAudits(ctx context.Context, a Answers) (Step, error) 
 		if err != nil {
 			return Step{}, err
 		}
-		it, ok := auditOf(el.JSON)
+		it, ok := auditOf("", el.JSON)
 		if !ok || values != nil && !values[normalise(keyOf(field, el.JSON))] {
 			continue
 		}
 		items = append(items, it)
 	}
-	note := fmt.Sprintf("serial numbers are in the audits: one more read for each of %d devices", len(items))
+	note := fmt.Sprintf("serial numbers are in the audits: one more read for each of %d devices, and once more for each that is written", len(items))
 	return Step{Stage: StageRead, Items: slices.Values(items), Note: note}, nil
-}
-
-// keysBeside gives the keys of devices that the list of devices does not tell, by uid.
-func (u *UpdateWork) keysBeside(ctx context.Context, a Answers) (map[string][]string, error) {
-	keys := map[string][]string{}
-	add := func(uid, key string) {
-		if key != "" && !slices.Contains(keys[uid], key) {
-			keys[uid] = append(keys[uid], key)
-		}
-	}
-	if u.job.Update.besideList() == byMAC {
-		for el, err := range elements(ctx, a, nicsPrefix) {
-			if err != nil {
-				return nil, err
-			}
-			uid := keyOf("uid", el.JSON)
-			for _, nic := range gjson.GetBytes(el.JSON, "nics").Array() {
-				add(uid, macKey(text(nic.Get("macAddress"))))
-			}
-		}
-		return keys, nil
-	}
-	for ans, err := range a.Answers(ctx, auditsPrefix) {
-		if err != nil {
-			return nil, err
-		}
-		for _, audit := range audits {
-			if ans.OK && audit.op == ans.Request.Op {
-				add(ans.Request.Path["deviceUid"], normalise(keyOf(audit.path, ans.Body)))
-			}
-		}
-	}
-	return keys, nil
 }

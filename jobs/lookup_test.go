@@ -103,7 +103,7 @@ func TestMatchBySerial(t *testing.T) {
 	if got := append(d.asked("device-audit"), d.asked("printer-audit")...); !slices.Equal(got, []string{"d1", "d2", "d5", "d3"}) {
 		t.Errorf("asked for %q", got)
 	}
-	if !slices.Contains(d.notes, "serial numbers are in the audits: one more read for each of 4 devices") {
+	if !slices.Contains(d.notes, "serial numbers are in the audits: one more read for each of 4 devices, and once more for each that is written") {
 		t.Errorf("notes %q", d.notes)
 	}
 	d = updater(t, file(t, csv), strings.Replace(update, "'{serial}'", "'{serial}', siteName: '{site}'", 1), harbour(), Settings{})

@@ -3,7 +3,6 @@ package jobs
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/tidwall/gjson"
@@ -11,57 +10,7 @@ import (
 	"rmmjob/internal/rmm"
 )
 
-// This file is about plans whose targets have become others since.
-
-// judge says why a write must not be sent to its target any more, and the class of
-// that: the guard protects it by now, or it is not what its row names any more.
-func (p applier) judge(w *write, element json.RawMessage) (why, class string) {
-	if why := p.guard.protects(traitsOf(w, element)); why != "" {
-		return why, string(ClassProtected)
-	}
-	for _, m := range w.match {
-		if w.op.keyText(m.Field, keyOf(m.Field, element)) != m.Key && !p.set.AcceptDrift {
-			return fmt.Sprintf("%s was edited since the plan was made: the %s is not what the row names any more", m.Field, w.op.thing()), ClassDrifted
-		}
-	}
-	return "", ""
-}
-
-// traitsOf are what the list of the targets tells for selectors. Of variables and
-// proxies it tells nothing: their sites are those of the plan.
-func traitsOf(w *write, element json.RawMessage) traits {
-	switch {
-	case w.op.on == aDevice || w.op.on == anAlert:
-		return deviceTraits(w.op.on, element)
-	case w.op.on == aSite && !w.op.proxy:
-		return siteTraits(keyOf("name", element), keyOf("uid", element))
-	}
-	return func(string) []string { return nil }
-}
-
-// MatchKey is what a row names its target by.
-type MatchKey struct {
-	Field string `json:"field"`
-	Key   string `json:"key"` // in the form in which keys are compared
-}
-
-// matchKeys are the parts of the key of a row that an element of the list of targets
-// tells by itself.
-func (p *plan) matchKeys(row *inputRow) []MatchKey {
-	if p.op.on != aDevice && p.op.on != aSite || p.op.proxy || row.key == "" || row.target.uid == "" {
-		return nil
-	}
-	beside := p.job.Update.besideList()
-	match := p.job.Update.Match
-	parts := splitKey(row.key, len(match))
-	var keys []MatchKey
-	for i, m := range match {
-		if m.Field != beside && m.Field != subjects[p.op.on].uid && i < len(parts) {
-			keys = append(keys, MatchKey{m.Field, parts[i]})
-		}
-	}
-	return keys
-}
+// This file is about writes that go over something edited since.
 
 // revise adds to a step what changes of writes that go over something edited: the
 // plan remembers what was there last, so that an undo brings that back, and a request

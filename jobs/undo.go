@@ -16,12 +16,14 @@ type UndoWork struct {
 	source Answers // of the run whose changes are taken back
 	set    Settings
 	verify bool
+	guard  Guard // of the job whose run it is
 }
 
-// NewUndoWork returns the work that takes back what a run has changed. The source
-// gives its answers and the rows of its plan; verify reads back what was restored.
-func NewUndoWork(source Answers, set Settings, verify bool) *UndoWork {
-	return &UndoWork{source: source, set: set, verify: verify}
+// NewUndoWork returns the work that takes back what a run of a job has changed. The
+// source gives the answers of the run and the rows of its plan. Of the job counts what
+// it protects, and whether it reads back what was written.
+func NewUndoWork(source Answers, set Settings, job *Job) *UndoWork {
+	return &UndoWork{source: source, set: set, verify: job.Update.Verify, guard: job.Guard}
 }
 
 // Start begins with a look at what there is to take back, which sends nothing.
@@ -46,13 +48,17 @@ func (u *UndoWork) Settle(ctx context.Context, stage string, a Answers) (Step, e
 	return u.apply().settle(ctx, stage, a)
 }
 
-func (u *UndoWork) apply() applier { return applier{set: u.set, verify: u.verify} }
+func (u *UndoWork) apply() applier {
+	return applier{set: u.set, verify: u.verify, guard: u.guard, undo: true}
+}
 
 // writes are what the source has carried out. Something that was deleted is looked
 // for by its name: it may have been made again.
 func (u *UndoWork) writes(ctx context.Context) ([]*write, error) {
 	writes, err := loadWrites(ctx, u.source, carried)
+	j := &judge{guard: u.guard}
 	for _, w := range writes {
+		w.judge = j
 		if w.op.effect == removes && !w.op.proxy {
 			w.by = "name " + w.op.keyText("name", keyOf("name", w.before))
 		}
@@ -75,7 +81,7 @@ func (u *UndoWork) plan(ctx context.Context, a Answers) (Step, error) {
 	}
 	p := &undoPlan{inverses: map[string]*inverse{}}
 	for _, w := range writes {
-		v := w.inverse()
+		v := w.inverse().allowed(w)
 		_, target, _ := strings.Cut(strings.TrimPrefix(w.item, applyPrefix), "/")
 		v.key = applyPrefix + cmp.Or(v.req.Op, w.req.Op) + "/" + target
 		p.inverses[w.item] = v
@@ -108,7 +114,7 @@ func (p *undoPlan) row(r Row) (Row, bool) {
 	}
 	fields := r.Detail.Changes
 	r.Class, r.ItemKey = v.class, v.key
-	r.Detail.Reason, r.Detail.Before, r.Detail.Changes = v.reason, v.before, nil
+	r.Detail.Reason, r.Detail.Before, r.Detail.Changes, r.Detail.Match = v.reason, v.before, nil, nil
 	for _, c := range v.changes {
 		if v.whole || slices.ContainsFunc(fields, func(was Change) bool { return was.Field == c.Field }) {
 			r.Detail.Changes = append(r.Detail.Changes, c)

@@ -147,7 +147,7 @@ func (u *UpdateWork) Settle(ctx context.Context, stage string, a Answers) (Step,
 
 // apply settles the stages after the plan.
 func (u *UpdateWork) apply() applier {
-	return applier{set: u.set, verify: u.job.Update.Verify, guard: &u.job.Guard}
+	return applier{set: u.set, verify: u.job.Update.Verify, guard: u.job.Guard}
 }
 
 // sitesOfRows returns the uids of the sites that the rows of the input name, in
@@ -202,7 +202,7 @@ func (u *UpdateWork) plan(ctx context.Context, a Answers) (Step, error) {
 			lists = append(lists, wholeList(targetsPrefix, "devices"))
 		}
 		if err == nil {
-			src.keys, err = u.keysBeside(ctx, a)
+			src.keys, err = keysBeside(ctx, a, beside, "")
 		}
 		if err != nil {
 			return Step{}, err

@@ -29,12 +29,12 @@ type write struct {
 	before  json.RawMessage // what of the target the request or an undo needs; nil for nothing
 	target  aTarget         // of its first row
 	match   []MatchKey      // by which its row names the target
+	to      MatchKey        // by which its row names the site that the device moves to
 	planned bool            // a row of the plan asks for it
 	by      string          // key by which it is looked for, where it is not that of the request
 	live    view
 
-	// judge, if set, says why nothing may be sent to a target, and the class of that.
-	judge func(w *write, element json.RawMessage) (why, class string)
+	judge *judge // says whether it may be sent still; nil where it is not asked
 }
 
 // aTarget is how people know a target.
@@ -97,7 +97,13 @@ func loadWrites(ctx context.Context, a Answers, choose func(Answer) bool) ([]*wr
 			writes, w.planned = append(writes, w), true
 			d := row.Detail
 			w.target, w.before = aTarget{d.Line, d.Hostname, d.Site, d.UID}, d.Before
-			w.match = d.Match
+			for _, m := range d.Match {
+				if m.To {
+					w.to = m
+				} else {
+					w.match = append(w.match, m)
+				}
+			}
 		}
 		for _, c := range row.Detail.Changes {
 			if !slices.ContainsFunc(w.changes, func(have Change) bool { return have.Field == c.Field }) {
@@ -151,7 +157,7 @@ func (w *write) see(element json.RawMessage) {
 		w.live.site = keyOf("siteName", element)
 	}
 	if w.judge != nil {
-		w.live.why, w.live.class = w.judge(w, element)
+		w.judge.target(w, element)
 	}
 }
 

@@ -56,6 +56,7 @@ type bench struct {
 	profile string
 	pause   time.Duration // budget of pauses; 0 for the default
 	began   time.Time
+	more    []string // further words that a scenario may name, in pairs
 
 	mu     sync.Mutex
 	events []throttle.Event

@@ -86,7 +86,7 @@ func (b *bench) words() *strings.Replacer {
 	for i, v := range b.read("variables", nil).Get("variables").Array() {
 		pairs = append(pairs, fmt.Sprintf("<variable%d>", i), v.Get("name").String(), fmt.Sprintf("<value%d>", i), v.Get("value").String())
 	}
-	return strings.NewReplacer(pairs...)
+	return strings.NewReplacer(append(pairs, b.more...)...)
 }
 
 // read is one read beside the run.

@@ -15,11 +15,12 @@ import (
 
 // undo takes a run back by a run of its own. What was expected of the classes of its
 // rows is in want.
-func (b *bench) undo(source, id string, want map[jobs.RowClass]int) Summary {
+func (b *bench) undo(source, id string, want map[jobs.RowClass]int, set ...jobs.Settings) Summary {
 	b.t.Helper()
+	set = append(set, jobs.Settings{})
 	b.check(b.store.CreateRun(b.t.Context(), checkpoint.Run{ID: id, JobKey: "undo " + source, Created: time.Now()}))
 	sum := b.run(func(cfg *Config) {
-		cfg.RunID, cfg.Work, cfg.MaxErrors = id, jobs.NewUndoWork(AnswersOf(b.store, source), jobs.Settings{}, false), nil
+		cfg.RunID, cfg.Work, cfg.MaxErrors = id, jobs.NewUndoWork(AnswersOf(b.store, source), set[0], b.job), b.job.MaxErrors
 	})
 	for _, class := range jobs.RowClasses() {
 		if sum.Plan[class] != want[class] {
@@ -98,6 +99,79 @@ func TestUndoOfEachOperation(t *testing.T) {
 	}
 }
 
+// What the guard of the job protects by now is left alone, though the run itself has
+// written it: when the undo is planned, and once more when it is carried out.
+func TestUndoOfWhatIsProtectedByNow(t *testing.T) {
+	vip := func(b *bench, _ string) { b.rename(b.word("<siteuid0>"), "VIP Lounge") }
+	cases := map[string]struct {
+		edit func(b *bench, from string) // the site that the device came from
+		why  string
+	}{
+		"device-udf-set": {func(b *bench, _ string) { b.check(b.account.SetUDF(b.uids(1)[0], "udf30", "do not touch")) }, "protected by udf30"},
+		"device-move": {
+			func(b *bench, from string) { b.rename(b.account.SiteUID(from), "VIP Lounge") }, "the site to move back to is protected by site VIP*",
+		},
+		"site-update":          {vip, "protected by site VIP*"},
+		"site-variable-create": {vip, "protected by site VIP*"},
+		"site-variable-update": {vip, "protected by site VIP*"},
+		"site-variable-delete": {vip, "protected by site VIP*"},
+		"site-proxy-create":    {vip, "protected by site VIP*"},
+		"site-proxy-delete":    {vip, "protected by site VIP*"},
+	}
+	for _, s := range scenarios() {
+		c, ok := cases[s.op]
+		if !ok {
+			continue
+		}
+		for _, planned := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, planned before %v", s.op, planned), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					b := stage(t)
+					b.ready(s)
+					from := b.word("<at0>")
+					guard := "guard: {protected: {site: 'VIP*'}}"
+					if s.op == "device-udf-set" {
+						guard = "guard: {protected: {udf30: do not touch}}"
+					}
+					b.play(s.first(), guard)
+					b.want(b.run(), checkpoint.RunOK)
+					var sum Summary
+					if planned {
+						class := jobs.ClassChange
+						if s.op == "device-udf-set" {
+							class = jobs.ClassClear
+						}
+						b.want(b.undo(runID, "u1", map[jobs.RowClass]int{class: 1}, jobs.Settings{PlanOnly: true}), checkpoint.RunPlanned)
+					}
+					c.edit(b, from)
+					edited, sent := b.snapshot(), len(b.account.Log())
+					if planned {
+						// Not even who writes over what was edited gets past the guard.
+						sum = b.run(func(cfg *Config) {
+							cfg.RunID, cfg.Work = "u1", jobs.NewUndoWork(AnswersOf(b.store, runID), jobs.Settings{AcceptDrift: true}, b.job)
+						})
+					} else {
+						sum = b.undo(runID, "u1", map[jobs.RowClass]int{jobs.ClassProtected: 1})
+					}
+					b.want(sum, checkpoint.RunPartial)
+					if got := b.snapshot(); got != edited || len(b.sinceWrites(sent)) != 0 {
+						t.Errorf("sent %q", b.sinceWrites(sent))
+					}
+					failures, err := b.store.Failures(t.Context(), "u1", 2)
+					b.check(err)
+					why := strings.Replace(c.why, "move back to", "move to", 1)
+					if !planned {
+						why = c.why
+					}
+					if len(failures) != 1 || failures[0].Class != string(jobs.ClassProtected) || failures[0].Reason != why {
+						t.Errorf("%+v", failures)
+					}
+				})
+			})
+		}
+	}
+}
+
 // What somebody has edited since is left alone, for each operation.
 func TestUndoKeepsWhatWasEdited(t *testing.T) {
 	site := func(b *bench) map[string]string { return map[string]string{"siteUid": b.word("<siteuid0>")} }
@@ -165,6 +239,30 @@ func TestUndoKeepsWhatWasEdited(t *testing.T) {
 	}
 }
 
+// Of a proxy also those fields count that the run has not set: an undo would lose what
+// somebody else has given them.
+func TestUndoKeepsAProxyOfAnother(t *testing.T) {
+	for _, had := range []bool{false, true} {
+		t.Run(fmt.Sprint(had), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := stage(t)
+				site := map[string]string{"siteUid": b.word("<siteuid0>")}
+				if had {
+					b.do("site-proxy-create", site, `{"host":"old","port":80,"type":"http"}`)
+				}
+				b.play(scenario{op: "site-proxy-create", update: "  match: {uid: '{site}'}\n  set: {host: new, type: http}", csv: "site\n<siteuid0>\n"})
+				b.want(b.run(), checkpoint.RunOK)
+				b.do("site-proxy-create", site, `{"host":"new","port":3128,"type":"http","username":"by hand"}`)
+				edited := b.snapshot()
+				b.want(b.undo(runID, "u1", map[jobs.RowClass]int{jobs.ClassKept: 1}), checkpoint.RunPartial)
+				if got := b.snapshot(); got != edited {
+					t.Errorf("after the undo\n%s\nwant\n%s", got, edited)
+				}
+			})
+		})
+	}
+}
+
 // Of 500 changes 20 were edited since: 480 are taken back and 20 are kept.
 func TestUndoOfFiveHundred(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -186,8 +284,9 @@ func TestUndoOfFiveHundred(t *testing.T) {
 		}
 		writes := len(b.requests("device-udf-set"))
 		b.check(b.store.CreateRun(t.Context(), checkpoint.Run{ID: "u", JobKey: "undo", Created: time.Now()}))
+		b.job.Update.Verify = true
 		sum := b.run(func(cfg *Config) {
-			cfg.RunID, cfg.Work, cfg.MaxErrors = "u", jobs.NewUndoWork(AnswersOf(b.store, runID), jobs.Settings{}, true), nil
+			cfg.RunID, cfg.Work, cfg.MaxErrors = "u", jobs.NewUndoWork(AnswersOf(b.store, runID), jobs.Settings{}, b.job), b.job.MaxErrors
 		})
 		b.want(sum, checkpoint.RunPartial)
 		if n := len(b.requests("device-udf-set")) - writes; n != devices-edited {

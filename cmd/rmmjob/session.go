@@ -262,7 +262,7 @@ func (s *session) drain(ctx context.Context) (runner.Summary, error) {
 	case s.checking != nil:
 		s.work, cfg.ReadOnly = s.checking, true
 	case s.about.UndoOf != "":
-		s.work = jobs.NewUndoWork(runner.AnswersOf(s.st.store, s.about.UndoOf), set, s.job.Update.Verify)
+		s.work = jobs.NewUndoWork(runner.AnswersOf(s.st.store, s.about.UndoOf), set, s.job)
 		cfg.MaxErrors = s.job.MaxErrors
 	case s.job.Export != nil:
 		if err := s.st.recall(ctx, s.about.Memory, &set); err != nil {

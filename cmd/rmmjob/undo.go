@@ -123,7 +123,7 @@ func (s *session) setUndo(ctx context.Context) error {
 	if s.about.UndoOf == "" {
 		return nil
 	}
-	count := map[string]int{"reversed": 0, "unchanged": 0, "kept": 0, "partly_kept": 0, "not_reversible": 0, "not_done": 0}
+	count := map[string]int{"reversed": 0, "unchanged": 0, "kept": 0, "partly_kept": 0, "not_reversible": 0, "protected": 0, "not_done": 0}
 	for row, err := range s.st.store.Rows(ctx, s.rec.ID) {
 		if err != nil {
 			return err
@@ -139,6 +139,10 @@ func (s *session) setUndo(ctx context.Context) error {
 			}
 		case row.ItemState == checkpoint.StateUnchanged:
 			count["unchanged"]++
+		case row.ItemErrorClass == jobs.ClassDrifted: // edited since the undo was planned
+			count["kept"]++
+		case row.ItemErrorClass == string(jobs.ClassProtected):
+			count["protected"]++
 		default:
 			count["not_done"]++
 		}
@@ -168,22 +172,19 @@ func partlyKept(row checkpoint.Row) bool {
 	return json.Unmarshal(row.Payload, &d) == nil && len(d.Kept) > 0
 }
 
-// undoHeadline is how an undo ended that could not take everything back.
+// undoHeadline is how an undo ended that could not take everything back. It counts
+// rows; failed is the number of requests that failed, for an end that no row tells.
 func (s *session) undoHeadline(failed int) string {
 	var parts []string
-	for _, p := range []struct {
-		n    int
-		word string
-	}{
-		{s.undone["kept"], "kept"}, {s.undone["partly_kept"], "kept in part"}, {s.undone["not_reversible"], "not reversible"},
+	for _, p := range []struct{ class, word string }{
+		{"kept", "kept"}, {"partly_kept", "kept in part"}, {"protected", "protected"}, {"not_reversible", "not reversible"}, {"not_done", "failed"},
 	} {
-		if p.n > 0 {
-			parts = append(parts, number(int64(p.n))+" "+p.word)
-			failed -= p.n
+		if n := s.undone[p.class]; n > 0 {
+			parts = append(parts, number(int64(n))+" "+p.word)
 		}
 	}
-	if failed > 0 {
-		parts = append(parts, number(int64(failed))+" failed")
+	if len(parts) == 0 {
+		parts = []string{number(int64(failed)) + " failed"}
 	}
 	return "done, but " + strings.Join(parts, ", ")
 }

@@ -1,0 +1,186 @@
+package runner
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"rmmjob/checkpoint"
+	"rmmjob/internal/rmm"
+	"rmmjob/internal/rmmsim"
+	"rmmjob/jobs"
+)
+
+// do is one write beside the run: somebody is at work in the account.
+func (b *bench) do(op string, path map[string]string, body string) {
+	b.t.Helper()
+	_, err := b.client.Do(b.t.Context(), rmm.Request{Op: op, Path: path, Body: json.RawMessage(body)})
+	b.check(err)
+}
+
+// rename gives a site another name and keeps all else of it.
+func (b *bench) rename(uid, name string) {
+	b.t.Helper()
+	for _, s := range b.read("sites", nil).Get("sites").Array() {
+		if s.Get("uid").String() == uid {
+			b.do("site-update", map[string]string{"siteUid": uid}, fmt.Sprintf(`{"name":%q,"description":%q,"notes":%q,"splashtopAutoInstall":%v}`,
+				name, s.Get("description"), s.Get("notes"), s.Get("splashtopAutoInstall").Bool()))
+		}
+	}
+}
+
+// mac is an address of a device that no other has.
+func (b *bench) mac(uid string) string {
+	b.t.Helper()
+	raw, _ := b.account.Device(uid)
+	for _, d := range b.read("site-network-interfaces", map[string]string{"siteUid": parsed(raw).Get("siteUid").String()}).Get("devices").Array() {
+		if d.Get("uid").String() == uid {
+			return d.Get("nics").Array()[0].Get("macAddress").String()
+		}
+	}
+	return ""
+}
+
+// Between the plan and the writes the things that rows name become others, each in its
+// own way. Nothing is sent to what a row does not lead to any more, and nothing to what
+// the guard protects by now, whatever the flags.
+func TestDriftOfWhatRowsName(t *testing.T) {
+	const (
+		update = "  match: {siteName: '{site}', name: Old}\n  set: {value: new}"
+		byUID  = "  match: {siteUid: '{uid}', name: Old}\n  set: {value: new}"
+		guard  = "guard: {protected: {site: 'VIP*'}}"
+		named  = "site,uid\n<site0>,<siteuid0>\n"
+	)
+	away := func(b *bench) { b.rename(b.word("<siteuid0>"), "Elsewhere") }
+	swap := func(b *bench) {
+		first, second, name := b.word("<siteuid0>"), b.word("<siteuid1>"), b.word("<site0>")
+		b.rename(first, "Elsewhere")
+		b.rename(second, name)
+	}
+	vip := func(b *bench) { b.rename(b.word("<siteuid0>"), "VIP Lounge") }
+	interfaces := func(b *bench, n int, devices string) {
+		b.faults(rmmsim.Fault{Match: rmmsim.Match{Operation: "site-network-interfaces"}, Do: rmmsim.Action{
+			Body: fmt.Sprintf(`{"pageDetails":{"count":%d,"totalCount":%[1]d,"prevPageUrl":null,"nextPageUrl":null},"devices":[%s]}`, n, devices),
+		}})
+	}
+	tests := []struct {
+		name, op, update, csv, guard string
+		edit                         func(b *bench)
+		class, reason                string // "" where it is written
+		accepted                     bool   // --accept-drift writes it
+	}{
+		{name: "value, site renamed", op: "site-variable-update", update: update, csv: named, edit: away, class: jobs.ClassDrifted, reason: "siteName was edited", accepted: true},
+		{name: "value, name given to another site", op: "site-variable-update", update: update, csv: named, edit: swap, class: jobs.ClassDrifted, reason: "siteName was edited", accepted: true},
+		{name: "value by uid, site renamed", op: "site-variable-update", update: byUID, csv: named, edit: away},
+		{name: "value by uid, site protected", op: "site-variable-update", update: byUID, csv: named, guard: guard, edit: vip, class: "protected", reason: "protected by site VIP*"},
+		{
+			name: "variable that is not there", op: "site-variable-create", update: "  match: {siteName: '{site}'}\n  set: {name: Fresh, value: new}", csv: named,
+			edit: swap, class: jobs.ClassDrifted, reason: "siteName was edited", accepted: true,
+		},
+		{
+			name: "variable that is not there, protected", op: "site-variable-set", update: "  match: {siteUid: '{uid}', name: Fresh}\n  set: {value: new}", csv: named,
+			guard: guard, edit: vip, class: "protected", reason: "protected by site VIP*",
+		},
+		{name: "deletion", op: "site-variable-delete", update: "  match: {siteName: '{site}', name: Old}", csv: named, edit: away, class: jobs.ClassDrifted, reason: "siteName was edited", accepted: true},
+		{
+			name: "proxy", op: "site-proxy-create", update: "  match: {name: '{site}'}\n  set: {host: h, port: '80', type: http}", csv: named,
+			edit: swap, class: jobs.ClassDrifted, reason: "name was edited", accepted: true,
+		},
+		{
+			name: "proxy, protected", op: "site-proxy-create", update: "  match: {uid: '{uid}'}\n  set: {host: h, port: '80', type: http}", csv: named, guard: guard,
+			edit: vip, class: "protected", reason: "protected by site VIP*",
+		},
+		{
+			name: "move, name of the site given to another", op: "device-move", update: "  match: {uid: '{uid}'}\n  set: {siteName: '{to}'}", csv: "uid,to\n<device0>,Annex\n",
+			edit: func(b *bench) { b.rename(b.account.SiteUID("Annex"), "Elsewhere") }, class: jobs.ClassDrifted,
+			reason: "siteName was edited since the plan was made: the site to move to is not what the row names any more", accepted: true,
+		},
+		{
+			name: "move to what is protected by now", op: "device-move", update: "  match: {uid: '{uid}'}\n  set: {siteName: '{to}'}", csv: "uid,to\n<device0>,Annex\n", guard: guard,
+			edit: func(b *bench) { b.rename(b.account.SiteUID("Annex"), "VIP Lounge") }, class: "protected", reason: "the site to move to is protected by site VIP*",
+		},
+		{
+			name: "host name that another device has, too", op: "device-udf-set", update: "  match: {hostname: '{host}'}\n  set: {udf7: new}", csv: "host\n<host0>\n",
+			edit: func(b *bench) {
+				b.check(b.account.AddDevice(fmt.Sprintf(`{"uid":"twin","id":1,"hostname":%q,"siteName":%q,"deviceClass":"device","udf":{}}`, strings.ToLower(b.word("<host0>")), "Annex")))
+			},
+			class: jobs.ClassDrifted, reason: "another device has what the row names by now, too", accepted: true,
+		},
+		{
+			name: "address that is as it was", op: "device-udf-set", update: "  match: {mac: '{mac}'}\n  set: {udf7: new}", csv: "mac\n<mac0>\n", edit: func(*bench) {},
+		},
+		{
+			name: "address that is gone", op: "device-udf-set", update: "  match: {mac: '{mac}', siteName: '{site}'}\n  set: {udf7: new}", csv: "mac,site\n<mac0>,<at0>\n",
+			edit:  func(b *bench) { interfaces(b, 0, "") },
+			class: jobs.ClassDrifted, reason: "mac was edited since the plan was made: the device is not what the row names any more", accepted: true,
+		},
+		{
+			name: "address that another device has, too", op: "device-udf-set", update: "  match: {mac: '{mac}'}\n  set: {udf7: new}", csv: "mac\n<mac0>\n",
+			edit: func(b *bench) {
+				interfaces(b, 2, fmt.Sprintf(`{"uid":%q,"nics":[{"macAddress":%q}]},{"uid":%q,"nics":[{"macAddress":%[2]q}]}`, b.uids(0)[0], b.word("<mac0>"), b.uids(0)[1]))
+			},
+			class: jobs.ClassDrifted, reason: "another device has what the row names by now, too", accepted: true,
+		},
+		{
+			name: "serial number that is as it was", op: "device-udf-set", update: "  lookup: audits\n  match: {serial: '{serial}'}\n  set: {udf7: new}", csv: "serial\n<serial0>\n", edit: func(*bench) {},
+		},
+		{
+			name: "serial number that is another", op: "device-udf-set", update: "  lookup: audits\n  match: {serial: '{serial}'}\n  set: {udf7: new}", csv: "serial\n<serial0>\n",
+			edit: func(b *bench) {
+				b.faults(rmmsim.Fault{Match: rmmsim.Match{Operation: "device-audit"}, Do: rmmsim.Action{Body: `{"bios":{"serialNumber":"OTHER"}}`}})
+			},
+			class: jobs.ClassDrifted, reason: "serial was edited since the plan was made: the device is not what the row names any more", accepted: true,
+		},
+	}
+	for _, tt := range tests {
+		for _, accept := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, accept %v", tt.name, accept), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					b := stage(t)
+					raw, _ := b.account.Device(b.uids(0)[0])
+					b.more = []string{
+						"<host0>", parsed(raw).Get("hostname").String(), "<mac0>", b.mac(b.uids(0)[0]),
+						"<serial0>", b.read("device-audit", map[string]string{"deviceUid": b.uids(0)[0]}).Get("bios.serialNumber").String(),
+					}
+					b.play(scenario{op: tt.op, update: tt.update, csv: tt.csv}, tt.guard)
+					b.work = jobs.NewUpdateWork(b.job, jobs.Settings{PlanOnly: true})
+					sum := b.run()
+					b.want(sum, checkpoint.RunPlanned)
+					if sum.Plan[jobs.ClassChange] != 1 {
+						t.Fatalf("planned %q", b.planned())
+					}
+					tt.edit(b)
+					from := len(b.account.Log())
+					b.work = jobs.NewUpdateWork(b.job, jobs.Settings{AcceptDrift: accept})
+					sum = b.run()
+					audits := 0
+					for _, r := range b.account.Log()[from:] {
+						if r.Operation == "device-audit" {
+							audits++
+						}
+					}
+					if audits > 1 {
+						t.Errorf("%d audits were read again for one write", audits)
+					}
+					if tt.class == "" || accept && tt.accepted {
+						b.want(sum, checkpoint.RunOK)
+						if n := len(b.sinceWrites(from)); n != 1 {
+							t.Errorf("%d writes", n)
+						}
+						return
+					}
+					b.want(sum, checkpoint.RunPartial)
+					if sent := b.sinceWrites(from); len(sent) != 0 {
+						t.Errorf("sent %q", sent)
+					}
+					failures, err := b.store.Failures(t.Context(), runID, 2)
+					b.check(err)
+					if len(failures) != 1 || failures[0].Class != tt.class || !strings.Contains(failures[0].Reason, tt.reason) {
+						t.Errorf("%+v", failures)
+					}
+				})
+			})
+		}
+	}
+}
