@@ -203,7 +203,7 @@ func scenarios() []scenario {
 		{
 			op: "site-update", update: "  match: {name: '{name}'}\n  set: {description: '{text}', onDemand: '{od}'}",
 			csv:    "name,text,od\n<site0>,new text,\nNowhere,x,\n<site1>,x,perhaps\n",
-			rows:   []string{"2 change", `3 not_found: no site has name "nowhere"`, `4 invalid: onDemand: "perhaps" is neither true nor false`},
+			rows:   []string{"2 change", `3 not_found: no site has name "Nowhere"`, `4 invalid: onDemand: "perhaps" is neither true nor false`},
 			bodies: []string{`{"name":"<site0>","description":"new text","notes":"keep me","onDemand":false,"splashtopAutoInstall":true}`},
 			ok: func(b *bench) bool {
 				s := b.siteOf(b.word("<site0>"))
@@ -244,7 +244,7 @@ func scenarios() []scenario {
 			op: "site-variable-create", update: "  match: {siteName: '{site}'}\n  set: {name: '{name}', value: '{value}'}",
 			csv: "site,name,value\n<site0>,Fresh,1\n<site0>,Old,old\n<site0>,Old,other\nNowhere,Fresh,1\nAnnex,Fresh,1\n",
 			rows: []string{
-				"2 change", "3 unchanged", "4 conflict: the variable is there with another value; the update operation changes it", `5 not_found: no site has name "nowhere"`,
+				"2 change", "3 unchanged", "4 conflict: the variable is there with another value; the update operation changes it", `5 not_found: no site has name "Nowhere"`,
 				"6 invalid: the service does not list the variables of the site (it refuses to for on-demand sites)",
 			},
 			bodies: []string{`{"name":"Fresh","value":"1"}`},
