@@ -76,7 +76,7 @@ var errEnd = errors.New("end")
 // A page ends after this many rows, or with the row that makes it this many bytes.
 const (
 	pageRows  = 512
-	pageBytes = 4 << 20
+	pageBytes = 1 << 20
 )
 
 // page scans rows until a page is full and closes them.
@@ -121,7 +121,8 @@ func paged[T any](fetch func(after *T) ([]T, error), wrap func(error) error) ite
 					return
 				}
 			}
-			last = &all[len(all)-1]
+			end := all[len(all)-1] // the others are not needed while the next page is read
+			last = &end
 		}
 	}
 }
