@@ -104,3 +104,37 @@ func (p packedWants) of(setting uint16) (want, bool) {
 	}
 	return want{}, false
 }
+
+// packedOld are the present values of a target by setting of the job in one text: for
+// each 0 where the account does not tell it, else one more than its length and the
+// value. A job may set hundreds of fields, of which a device has a few.
+type packedOld string
+
+// packOld packs values beside other texts.
+func packOld(values []oldValue, kept *texts) packedOld {
+	var b []byte
+	for _, v := range values {
+		if !v.known {
+			b = append(b, 0)
+			continue
+		}
+		b = append(binary.AppendUvarint(b, uint64(len(v.text))+1), v.text...)
+	}
+	return packedOld(kept.keep(b))
+}
+
+// of returns the value of a setting. Of a target that is not there none is known.
+func (p packedOld) of(setting uint16) oldValue {
+	for rest := string(p); rest != ""; setting-- {
+		n, size := uvarint(rest)
+		v := oldValue{known: n > 0}
+		rest = rest[size:]
+		if v.known {
+			v.text, rest = rest[:n-1], rest[n-1:]
+		}
+		if setting == 0 {
+			return v
+		}
+	}
+	return oldValue{}
+}

@@ -85,6 +85,23 @@ func TestPackedWants(t *testing.T) {
 	})
 }
 
+func TestPackedOld(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) oldValue {
+			if rapid.Bool().Draw(t, "unknown") {
+				return oldValue{}
+			}
+			return oldValue{text: anyText().Draw(t, "text"), known: true}
+		}), 0, 8).Draw(t, "values")
+		packed := packOld(values, &texts{})
+		for i, want := range append(values, oldValue{}) {
+			if got := packed.of(uint16(i)); got != want { //nolint:gosec // a few
+				t.Fatalf("value %d is %v, want %v", i, got, want)
+			}
+		}
+	})
+}
+
 // Texts stay what they were when others are kept beside them, and equal ones are one.
 func TestTexts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

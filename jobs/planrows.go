@@ -88,7 +88,7 @@ func (p *plan) changes(row *inputRow) []Change {
 	for w := range row.wants.all() {
 		c := Change{Field: p.job.Update.Set[w.setting].Field, New: w.value, Clear: w.clear, Unknown: true}
 		if t := row.target; t != nil {
-			old := t.old[w.setting]
+			old := t.old.of(w.setting)
 			c.Old, c.Unknown = old.text, !old.known
 			switch p.op.effect {
 			case creates, starts:

@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -70,29 +69,29 @@ func (p *plan) write(t *target) Item {
 	case !p.due(t):
 		return Item{Key: p.itemKey(t), Birth: Unchanged, Reason: t.why}
 	}
-	req := rmm.Request{Op: p.op.request(t.uid != ""), Path: p.path(t)}
-	slices.SortFunc(t.changes, func(a, b want) int { return cmp.Compare(a.setting, b.setting) })
+	changes := t.changes(len(p.job.Update.Set))
+	req := rmm.Request{Op: p.op.request(t.uid != ""), Path: p.path(t, changes)}
 	switch {
 	case p.op.effect == starts:
-		req.Body = p.jobBody(t)
+		req.Body = p.jobBody(changes)
 	case p.op.effect == ensures && t.uid == "":
-		req.Body = append(append([]byte(`{"name":`), quoted(t.name)...), append([]byte{','}, p.writeBody(t.changes)[1:]...)...)
+		req.Body = append(append([]byte(`{"name":`), quoted(t.name)...), append([]byte{','}, p.writeBody(changes)[1:]...)...)
 	case p.op.whole:
-		req.Body = p.wholeBody(t)
+		req.Body = p.wholeBody(t, changes)
 	case p.op.hasSet() && p.op.effect != moves:
-		req.Body = p.writeBody(t.changes)
+		req.Body = p.writeBody(changes)
 	}
 	return Item{Key: p.itemKey(t), Request: req}
 }
 
 // path is the parameters of the path of the request for a target.
-func (p *plan) path(t *target) map[string]string {
+func (p *plan) path(t *target, changes []want) map[string]string {
 	path := map[string]string{}
 	switch p.op.on {
 	case aDevice:
 		path["deviceUid"] = t.uid
 		if p.op.effect == moves {
-			path["siteUid"] = t.changes[0].value
+			path["siteUid"] = changes[0].value
 		}
 	case aSite:
 		path["siteUid"] = t.uid
@@ -150,10 +149,10 @@ func quoted(s string) []byte {
 
 // wholeBody is the body of a write that loses what it leaves out: the wanted
 // values, and the present ones of all other fields.
-func (p *plan) wholeBody(t *target) json.RawMessage {
+func (p *plan) wholeBody(t *target, changes []want) json.RawMessage {
 	b := []byte{'{'}
 	for _, f := range p.body() {
-		i := slices.IndexFunc(t.changes, func(w want) bool { return p.job.Update.Set[w.setting].Field == f.Name })
+		i := slices.IndexFunc(changes, func(w want) bool { return p.job.Update.Set[w.setting].Field == f.Name })
 		shown := gjson.GetBytes(t.present, f.Name)
 		if i < 0 && !shown.Exists() {
 			continue
@@ -162,7 +161,7 @@ func (p *plan) wholeBody(t *target) json.RawMessage {
 			b = append(b, ',')
 		}
 		if i >= 0 {
-			b = p.appendField(b, t.changes[i])
+			b = p.appendField(b, changes[i])
 			continue
 		}
 		b = append(strconv.AppendQuote(b, f.Name), ':')
@@ -173,10 +172,10 @@ func (p *plan) wholeBody(t *target) json.RawMessage {
 
 // jobBody is the body of a quick job. Its name carries the mark of the run, by
 // which a job whose answer was lost can be found in the activity log.
-func (p *plan) jobBody(t *target) json.RawMessage {
+func (p *plan) jobBody(changes []want) json.RawMessage {
 	var name, component string
 	variables := []byte{'['}
-	for _, w := range t.changes {
+	for _, w := range changes {
 		switch field := p.job.Update.Set[w.setting].Field; field {
 		case "jobName":
 			name = w.value

@@ -17,7 +17,7 @@ import (
 type target struct {
 	*object
 	request *rmm.Request // of a call, nil otherwise
-	changes []want       // what differs from the present values
+	differs int          // how many fields are to get another value
 
 	first, last *inputRow // of its rows, which lead from one to the next
 }
@@ -31,6 +31,22 @@ func (t *target) add(row *inputRow) {
 		t.last.next = row
 	}
 	t.last = row
+}
+
+// changes are the wants of the rows that differ from the present values, each field
+// once and in the order of the job, which has so many settings.
+func (t *target) changes(settings int) []want {
+	changes, asked := make([]want, 0, t.differs), make([]bool, settings)
+	for row := range t.rows() {
+		for w := range row.wants.all() {
+			if !asked[w.setting] && !t.has(w) {
+				changes = append(changes, w)
+			}
+			asked[w.setting] = true
+		}
+	}
+	slices.SortFunc(changes, func(a, b want) int { return cmp.Compare(a.setting, b.setting) })
+	return changes
 }
 
 // rows yields the rows of the target in the order of the input.
@@ -134,7 +150,7 @@ func (p *plan) gives(row *inputRow, field string) bool {
 // absent stands for a target that is not there: a thing that is to be made, or an
 // alert that is not open.
 func (p *plan) absent(row *inputRow) *object {
-	o := &object{old: make([]oldValue, len(p.job.Update.Set))}
+	o := &object{}
 	if p.op.effect == resolves {
 		o.uid, o.settled, o.why = row.key, true, "no open alert has this uid: it is resolved already, or not of this account"
 		return o
@@ -163,7 +179,7 @@ func (p *plan) absent(row *inputRow) *object {
 func (p *plan) otherwise(row *inputRow, o *object) string {
 	if p.op.effect == ensures && o.uid != "" {
 		for w := range row.wants.all() {
-			if old := o.old[w.setting]; p.job.Update.Set[w.setting].Field == "masked" && old.text != w.value {
+			if old := o.old.of(w.setting); p.job.Update.Set[w.setting].Field == "masked" && old.text != w.value {
 				return "masked can only be chosen when the variable is made, and this one is there already"
 			}
 		}
@@ -172,7 +188,7 @@ func (p *plan) otherwise(row *inputRow, o *object) string {
 		return ""
 	}
 	for w := range row.wants.all() {
-		if old := o.old[w.setting]; old.known && old.text != w.value {
+		if old := o.old.of(w.setting); old.known && old.text != w.value {
 			return fmt.Sprintf("the variable is there with another %s; the update operation changes it", p.job.Update.Set[w.setting].Field)
 		}
 	}
@@ -226,24 +242,21 @@ func (p *plan) describeAmbiguity(row *inputRow, found []*object) string {
 func (p *plan) merge(t *target, first []*inputRow) {
 	clear(first)
 	conflict := ""
-	var changes []want
 	for row := range t.rows() {
 		for w := range row.wants.all() {
 			by := first[w.setting]
 			switch {
 			case by == nil:
 				first[w.setting] = row
-				if !t.has(w) {
-					changes = append(changes, w)
-				}
 			case by.valueOf(w.setting) != w.value && conflict == "":
 				conflict = fmt.Sprintf("lines %d and %d disagree on %s for %s %s",
 					by.line, row.line, p.job.Update.Set[w.setting].Field, p.op.thing(), cmp.Or(t.uid, strconv.Quote(clip(t.name, 60))))
 			}
 		}
 	}
-	t.changes = slices.Clone(changes)
-	lacks := p.unreadable(t)
+	changes := t.changes(len(first))
+	t.differs = len(changes)
+	lacks := p.unreadable(t, changes)
 	for row := range t.rows() {
 		switch {
 		case conflict != "":
@@ -260,7 +273,7 @@ func (p *plan) merge(t *target, first []*inputRow) {
 		return
 	}
 	p.writes++
-	for _, w := range t.changes {
+	for _, w := range changes {
 		if p.empties(t, w) {
 			p.clears++
 		}
@@ -298,17 +311,17 @@ func (p *plan) empties(t *target, w want) bool {
 
 // due tells whether a request is to be sent for a target.
 func (p *plan) due(t *target) bool {
-	return !t.settled && (!p.op.hasSet() || len(t.changes) > 0)
+	return !t.settled && (!p.op.hasSet() || t.differs > 0)
 }
 
 // unreadable says which field a request would lose because neither the job nor
 // the account tells its value; "" when none.
-func (p *plan) unreadable(t *target) string {
+func (p *plan) unreadable(t *target, changes []want) string {
 	if !p.op.whole || !p.due(t) || p.op.on != aSite {
 		return ""
 	}
 	for _, f := range p.body() {
-		set := slices.ContainsFunc(t.changes, func(w want) bool { return p.job.Update.Set[w.setting].Field == f.Name })
+		set := slices.ContainsFunc(changes, func(w want) bool { return p.job.Update.Set[w.setting].Field == f.Name })
 		switch shown := gjson.GetBytes(t.present, f.Name); {
 		case set || shown.Exists():
 		case !p.op.proxy:

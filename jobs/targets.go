@@ -14,14 +14,14 @@ import (
 // object is what the plan needs of one target.
 type object struct {
 	uid, name string
-	site      string     // uid of the site that a variable belongs to
-	siteName  string     // of the site that a device or a variable belongs to
-	old       []oldValue // by setting of the job
-	present   []byte     // the fields that the request must keep, as JSON; nil if there are none
-	target    *target    // that it is for the rows; nil until a row has found it
-	protected string     // by which selector of the guard; "" if by none
-	settled   bool       // there is nothing to do, whatever the rows want
-	why       string     // of a target that is settled, where it does not go without saying
+	site      string // uid of the site that a variable belongs to
+	siteName  string // of the site that a device or a variable belongs to
+	old       packedOld
+	present   []byte  // the fields that the request must keep, as JSON; nil if there are none
+	target    *target // that it is for the rows; nil until a row has found it
+	protected string  // by which selector of the guard; "" if by none
+	settled   bool    // there is nothing to do, whatever the rows want
+	why       string  // of a target that is settled, where it does not go without saying
 }
 
 // oldValue is the present value of a field.
@@ -32,7 +32,7 @@ type oldValue struct {
 
 // has tells whether the object has the wanted value already.
 func (o *object) has(w want) bool {
-	old := o.old[w.setting]
+	old := o.old.of(w.setting)
 	return o.settled || old.known && (old.text == w.value || asExported(old.text, w.value))
 }
 
@@ -100,7 +100,7 @@ func collect(job *Job, src sources, wanted map[string][]*object, fit *selectorFi
 					o.site = el.Path["siteUid"]
 					o.siteName = src.sites.name[o.site]
 				}
-				fill(o, op, spec.Set, el.JSON, src.settings[uid])
+				fill(o, op, spec.Set, el.JSON, src.settings[uid], &kept)
 				o.protected = job.Guard.protects(o.traits(op.on, el.JSON))
 			}
 			wanted[key] = append(found, o)
@@ -136,7 +136,7 @@ func (o *object) traits(on subject, element json.RawMessage) traits {
 
 // fill takes the present values of an object from its element, and those of a
 // proxy from the settings of its site.
-func fill(o *object, op operation, set []Setting, element, settings json.RawMessage) {
+func fill(o *object, op operation, set []Setting, element, settings json.RawMessage, kept *texts) {
 	switch {
 	case op.proxy:
 		proxy := gjson.GetBytes(settings, "proxySettings")
@@ -151,7 +151,7 @@ func fill(o *object, op operation, set []Setting, element, settings json.RawMess
 	case op.effect == creates:
 		o.settled = true
 	}
-	o.old = oldValues(op, set, element)
+	o.old = packOld(oldValues(op, set, element), kept)
 	if op.keeps() {
 		o.present = keep(op, element)
 	}
