@@ -44,7 +44,7 @@ func (c *CheckWork) Last(string) bool { return true }
 
 // Settle reads first and decides then.
 func (c *CheckWork) Settle(ctx context.Context, stage string, a Answers) (Step, error) {
-	writes, err := inDoubt(ctx, a, func(Answer) bool { return true })
+	writes, err := loadWrites(ctx, a, func(ans Answer) bool { return ans.Doubt })
 	if err != nil || len(writes) == 0 {
 		return Step{Done: true}, err
 	}
@@ -112,28 +112,33 @@ func (c *CheckWork) made(ctx context.Context, a Answers, l look) (map[string]boo
 // only a person can say that it is to be made.
 func (c *CheckWork) decide(writes []*write, made map[string]bool) Step {
 	step := Step{Done: true}
-	found, missing, untold := 0, 0, 0
+	found, missing, others, untold := 0, 0, 0, 0
 	for _, w := range writes {
-		carried, known := w.carriedOut()
-		reason := "found: it was carried out, though its answer was lost"
+		d, known := w.settleDoubt()
 		if w.isJob() {
-			carried, known = made[joinKey([]string{w.req.Path["deviceUid"], jobName(w.req.Body)})], true
-			reason = "found in the activity log: the job was made"
+			if !made[joinKey([]string{w.req.Path["deviceUid"], jobName(w.req.Body)})] {
+				missing++
+				continue
+			}
+			d.Fate, d.Reason, known = FateDone, "found in the activity log: the job was made", true
 		}
 		switch {
 		case !known:
 			untold++
-		case carried:
+			continue
+		case d.Fate == FateDone:
 			found++
-			step.Decisions = append(step.Decisions, Decision{Key: w.item, Fate: FateDone, Reason: reason})
+		case d.Fate == FateFailed:
+			others++
 		default:
 			missing++
-			if !w.isJob() {
-				step.Decisions = append(step.Decisions, Decision{Key: w.item, Fate: FateAgain})
-			}
 		}
+		step.Decisions = append(step.Decisions, d)
 	}
 	step.Note = fmt.Sprintf("of %d writes in doubt %d were carried out, %d were not found", len(writes), found, missing)
+	if others > 0 {
+		step.Note += fmt.Sprintf(", %d found something else there", others)
+	}
 	if untold > 0 {
 		step.Note += fmt.Sprintf(", %d cannot be looked up", untold)
 	}

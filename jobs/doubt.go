@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tidwall/gjson"
+
 	"rmmjob/internal/rmm"
 )
 
@@ -18,25 +20,10 @@ const maxRounds = 3 // then a write stays in doubt
 // lost chooses the writes in doubt that can be looked up.
 func lost(ans Answer) bool { return ans.Doubt && classOf(ans.Request) == rmm.ClassVerify }
 
-// inDoubt loads the writes in doubt that are chosen. What the plan says of them is
-// not needed.
-func inDoubt(ctx context.Context, a Answers, choose func(Answer) bool) ([]*write, error) {
-	var writes []*write
-	for ans, err := range a.Answers(ctx, applyPrefix) {
-		if err != nil {
-			return nil, err
-		}
-		if ans.Doubt && choose(ans) {
-			writes = append(writes, newWrite(ans))
-		}
-	}
-	return writes, nil
-}
-
 // doubts looks up the writes in doubt; settled tells that there is nothing that a
 // further look would tell, and the step is what comes then.
 func (p applier) doubts(ctx context.Context, stage string, a Answers) (step Step, settled bool, err error) {
-	writes, err := inDoubt(ctx, a, lost)
+	writes, err := loadWrites(ctx, a, lost)
 	if err != nil || len(writes) == 0 {
 		return Step{Done: true}, true, err
 	}
@@ -82,31 +69,75 @@ func (p applier) decide(ctx context.Context, stage string, a Answers, n int, wri
 	if err := l.show(ctx, a, writes); err != nil {
 		return Step{}, false, err
 	}
-	done := 0
+	done, others := 0, 0
 	for _, w := range writes {
-		d := Decision{Key: w.item, Fate: FateAgain}
-		switch carried, known := w.carriedOut(); {
-		case !known:
+		d, known := w.settleDoubt()
+		if !known {
 			continue
-		case carried:
-			d.Fate, d.Reason = FateDone, "found: it was carried out, though its answer was lost"
+		}
+		switch d.Fate {
+		case FateDone:
 			done++
+		case FateFailed:
+			others++
 		}
 		step.Decisions = append(step.Decisions, d)
 	}
 	step.Stage = stage
-	step.Note = fmt.Sprintf("of %d writes whose answers were lost %d were carried out and %d are sent again", len(step.Decisions), done, len(step.Decisions)-done)
+	step.Note = fmt.Sprintf("of %d writes whose answers were lost %d were carried out and %d are sent again", len(step.Decisions), done, len(step.Decisions)-done-others)
+	if others > 0 {
+		step.Note += fmt.Sprintf("; %d found something else there", others)
+	}
 	return step, false, nil
 }
 
-// carriedOut tells whether a write that can be looked up was carried out, as far
-// as the look shows it.
-func (w *write) carriedOut() (carried, known bool) {
-	switch w.op.effect {
-	case creates:
-		return w.live.there, w.live.seen
-	case removes, resolves:
-		return !w.live.there, w.live.seen
+// settleDoubt decides about a write whose answer was lost by what a look has shown;
+// false where that does not tell.
+func (w *write) settleDoubt() (d Decision, known bool) {
+	d.Key = w.item
+	switch s, field := w.outcome(); s {
+	case asBefore:
+		d.Fate = FateAgain
+	case asWritten:
+		d.Fate, d.Reason = FateDone, "found: it was carried out, though its answer was lost"
+	case edited:
+		d.Fate, d.Class, d.Reason = FateFailed, ClassDrifted, w.whyNot(s, field, "since the plan was made")
+		if w.op.effect == creates {
+			d.Class = string(ClassConflict)
+			d.Reason = fmt.Sprintf("the answer was lost, and there is a %s of this name with another %s than was sent: somebody else has made or edited it", w.op.thing(), field)
+		}
+	default:
+		return d, false
 	}
-	return false, false
+	return d, true
+}
+
+// outcome tells what became of a write whose answer was lost. That something of its
+// name is there does not show that this write has made it.
+func (w *write) outcome() (standing, string) {
+	switch {
+	case classOf(w.req) != rmm.ClassVerify:
+		return unseen, ""
+	case w.op.effect == creates && w.live.seen && w.live.there:
+		return w.compareMade()
+	}
+	return w.stands()
+}
+
+// compareMade compares what is there with all that was sent. Texts that were not sent
+// are empty in what the write has made.
+func (w *write) compareMade() (standing, string) {
+	def, _ := rmm.Lookup(w.req.Op)
+	told := asWritten
+	for _, f := range def.Body {
+		sent, shown := gjson.GetBytes(w.req.Body, f.Name), gjson.GetBytes(w.live.element, f.Name)
+		switch {
+		case sent.Exists() && !shown.Exists():
+			told = unseen // masked, say
+		case !shown.Exists() || !sent.Exists() && f.Type != rmm.TypeString:
+		case sent.String() != shown.String():
+			return edited, f.Name
+		}
+	}
+	return told, ""
 }
