@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"slices"
 
 	"rmmjob/checkpoint"
 	"rmmjob/internal/output"
@@ -54,6 +57,9 @@ func (s *session) publish(ctx context.Context, sum *runner.Summary) (checkpoint.
 		}
 		return checkpoint.RunLocalIO, err
 	}
+	if state == checkpoint.RunOK {
+		p.dropPartial()
+	}
 	if state == checkpoint.RunOK && remembers(s.job) {
 		if err := s.remember(ctx, p); err != nil {
 			return checkpoint.RunLocalIO, err
@@ -67,6 +73,34 @@ func (s *session) publish(ctx context.Context, sum *runner.Summary) (checkpoint.
 		}
 	}
 	return state, cause
+}
+
+// dropPartial removes what an earlier, incomplete run of the job has left under the
+// names that say so, as far as its manifest tells that it is such a file. The complete
+// ones are in place.
+func (p *projection) dropPartial() {
+	var gone []string
+	for _, path := range p.paths {
+		left := output.PartialPath(path)
+		places := []string{output.ManifestPath(left)}
+		if p.manifest != "" {
+			places = append(places, output.PartialPath(p.manifest))
+		}
+		for _, place := range places {
+			if left != path && output.LeftIncomplete(place, p.job.Name, left) {
+				gone = append(gone, left, place)
+			}
+		}
+	}
+	slices.Sort(gone)
+	for _, path := range slices.Compact(gone) {
+		switch err := os.Remove(path); {
+		case err == nil:
+			p.debug("removed %s, whose complete file is there now", path)
+		case !errors.Is(err, fs.ErrNotExist):
+			p.warn("what an incomplete run has left cannot be removed: %v", err)
+		}
+	}
 }
 
 // resumeCommand continues the run as it was begun.

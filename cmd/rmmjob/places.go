@@ -47,6 +47,8 @@ type claim struct {
 	path string
 	pos  jobs.Pos
 	what string
+
+	database bool // it is a table of a SQLite database
 }
 
 // anOutput is what most claims are.
@@ -64,18 +66,18 @@ func claims(job *jobs.Job, p places, partial bool) []claim {
 				continue
 			}
 			path := name(paths[i])
-			list = append(list, claim{path, to.Pos, what})
+			list = append(list, claim{path: path, pos: to.Pos, what: what, database: to.Format == output.FileSQLite})
 			if beside {
-				list = append(list, claim{output.ManifestPath(path), to.Pos, "the manifest of " + what})
+				list = append(list, claim{path: output.ManifestPath(path), pos: to.Pos, what: "the manifest of " + what})
 			}
 		}
 		if manifest != "" {
-			list = append(list, claim{name(manifest), m.Pos, "the manifest of " + what})
+			list = append(list, claim{path: name(manifest), pos: m.Pos, what: "the manifest of " + what})
 		}
 	}
 	add(anOutput, m.Beside, func(path string) string { return path })
 	if p.changes != "" {
-		list = append(list, claim{p.changes, job.Export.Changes.Pos, "the change file"})
+		list = append(list, claim{path: p.changes, pos: job.Export.Changes.Pos, what: "the change file"})
 	}
 	if partial {
 		add("an incomplete output", m.Beside || manifest == "", output.PartialPath)
@@ -104,9 +106,16 @@ func clash(list []claim) error {
 			if c.path != earlier.path && !output.SameFile(c.path, earlier.path) {
 				continue
 			}
-			message := fmt.Sprintf("a second output with the path of line %d", earlier.pos.Line)
+			place := fmt.Sprintf("line %d", earlier.pos.Line)
+			switch {
+			case earlier.pos == c.pos:
+				place = "the same entry"
+			case earlier.pos.Line == c.pos.Line:
+				place = fmt.Sprintf("column %d of this line", earlier.pos.Column)
+			}
+			message := "a second output with the path of " + place
 			if c.what != anOutput || earlier.what != anOutput {
-				message = fmt.Sprintf("%s and %s (line %d) would have one path: %s", c.what, earlier.what, earlier.pos.Line, c.path)
+				message = fmt.Sprintf("%s and %s (%s) would have one path: %s", c.what, earlier.what, place, c.path)
 			}
 			return jobs.Errors{{Pos: c.pos, Message: message}}
 		}
@@ -118,7 +127,11 @@ func clash(list []claim) error {
 // removes what dead runs have left beside them.
 func (a *app) free(list []claim, dead func(run string) bool) error {
 	for _, c := range list {
-		if err := output.Check(c.path); err != nil {
+		err := output.Check(c.path)
+		if err == nil && c.database {
+			err = output.CheckDatabase(c.path)
+		}
+		if err != nil {
 			return fail(exitLocalIO, "%s: %w", c.pos, err)
 		}
 		removed, err := output.Sweep(c.path, dead)

@@ -20,10 +20,7 @@ const checkFor = 2 * time.Second
 // or times. Where a program holds a file only by advice, as under Unix, the
 // holder cannot be seen and does not stand in the way of a rename either.
 func Check(path string) error {
-	if err := check(path); err != nil {
-		return fmt.Errorf("check output %s: %w", path, err)
-	}
-	return nil
+	return troubleWith("check output", path, check(path))
 }
 
 func check(path string) (err error) {

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -111,6 +113,23 @@ func PartialPath(path string) string {
 		return path
 	}
 	return dir + stem + partialMark + ending
+}
+
+// LeftIncomplete tells whether the manifest at place says that a run of the job has
+// left the file at path incomplete.
+func LeftIncomplete(place, job, path string) bool {
+	text, err := os.ReadFile(place)
+	var m Manifest
+	if err != nil || json.Unmarshal(text, &m) != nil || m.Complete || m.Job != job {
+		return false
+	}
+	return slices.ContainsFunc(m.Files, func(f ManifestFile) bool {
+		named := filepath.FromSlash(f.Path)
+		if !filepath.IsAbs(named) {
+			named = filepath.Join(filepath.Dir(place), named)
+		}
+		return SameFile(named, path)
+	})
 }
 
 // Publish writes the manifest at place in one step, like any output. Paths of

@@ -108,26 +108,26 @@ func Create(path, run string) (*File, error) {
 	}
 	target, err := resolveTarget(path)
 	if err != nil {
-		return nil, fmt.Errorf("create %s: %w", path, err)
+		return nil, troubleWith("create", path, err)
 	}
 	dir, name := filepath.Split(target)
 	temp := filepath.Join(dir, tempName(name, run))
 	if err := os.MkdirAll(filepath.Clean(dir), 0o777); err != nil {
-		return nil, fmt.Errorf("create %s: %w", path, err)
+		return nil, troubleWith("create", path, err)
 	}
 	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("create %s: remove old temporary file: %w", path, err)
+		return nil, troubleWith("create", path, err)
 	}
 	// Made with the mode of any new file, which the umask narrows, to learn that
 	// mode; then closed to others until it is complete.
 	f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
-		return nil, fmt.Errorf("create %s: %w", path, err)
+		return nil, troubleWith("create", path, err)
 	}
 	file := &File{target: target, temp: temp, f: f, sum: sha256.New(), disk: realDisk}
 	info, err := f.Stat()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("create %s: %w", path, err), file.Abort())
+		return nil, errors.Join(troubleWith("create", path, err), file.Abort())
 	}
 	file.mode = info.Mode().Perm()
 	// A file system without modes of its own (FAT) refuses this.
@@ -154,7 +154,7 @@ func (f *File) Write(p []byte) (int, error) {
 	f.sum.Write(p[:n])
 	f.size += int64(n)
 	if err != nil {
-		f.err = fmt.Errorf("write %s: %w", f.target, err)
+		f.err = troubleWith("write", f.target, err)
 	}
 	return n, f.err
 }
@@ -197,7 +197,7 @@ func (f *File) PublishInPlace() (Published, error) {
 		return f.moveTo(f.target)
 	}
 	if err := f.copyToTarget(); err != nil {
-		return Published{}, &KeptError{f.target, f.temp, err}
+		return Published{}, &KeptError{f.target, f.temp, bare(err)}
 	}
 	f.state = fileDone
 	if err := os.Remove(f.temp); err != nil {
@@ -220,7 +220,7 @@ func (f *File) PublishAside(at time.Time) (Published, error) {
 		if _, err := os.Lstat(side); errors.Is(err, fs.ErrNotExist) {
 			return f.moveTo(side)
 		} else if err != nil {
-			return Published{}, &KeptError{side, f.temp, err}
+			return Published{}, &KeptError{side, f.temp, bare(err)}
 		}
 		side = fmt.Sprintf("%s-%d%s", stem, n, ext)
 	}
@@ -276,7 +276,7 @@ func (f *File) seal() error {
 			f.state = fileKept
 			return nil
 		}
-		err = fmt.Errorf("publish %s: %w", f.target, err)
+		err = troubleWith("publish", f.target, err)
 	}
 	return errors.Join(err, f.Abort())
 }
@@ -355,15 +355,6 @@ func (w writerFunc) Write(p []byte) (int, error) { return w(p) }
 
 func (f *File) published(path string) Published {
 	return Published{Path: path, Size: f.size, SHA256: hex.EncodeToString(f.sum.Sum(nil))}
-}
-
-// bare drops the two paths of a failed rename, which the caller names better.
-func bare(err error) error {
-	var link *os.LinkError
-	if errors.As(err, &link) {
-		return link.Err
-	}
-	return err
 }
 
 // syncFolder makes a rename survive a power cut. Windows cannot do it and does

@@ -4,6 +4,8 @@ package output
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"syscall"
 )
@@ -17,11 +19,19 @@ func transient(err error) bool {
 // held reports whether another program has the file open: only a share tells.
 func held(err error) bool { return transient(err) }
 
+// diskFull tells whether nothing more can be written to the disk, or by this user.
+func diskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
 // checkReplaceable reports why the file at path should not be replaced. A file
 // that is marked read-only is left alone although a rename would succeed.
 func checkReplaceable(path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w %w", errReadOnly, bare(err))
+	case err != nil:
 		return err
 	}
 	return f.Close()

@@ -9,6 +9,9 @@ import (
 const (
 	errorSharingViolation = syscall.Errno(32)
 	errorLockViolation    = syscall.Errno(33)
+	errorHandleDiskFull   = syscall.Errno(39)
+	errorDiskFull         = syscall.Errno(112)
+	errorDiskQuota        = syscall.Errno(1295)
 	accessDelete          = 0x10000
 )
 
@@ -21,6 +24,11 @@ func transient(err error) bool {
 // held reports whether another program has the file open, maybe only for a moment.
 func held(err error) bool {
 	return errors.Is(err, errorSharingViolation) || errors.Is(err, errorLockViolation)
+}
+
+// diskFull tells whether nothing more can be written to the disk, or by this user.
+func diskFull(err error) bool {
+	return errors.Is(err, errorDiskFull) || errors.Is(err, errorHandleDiskFull) || errors.Is(err, errorDiskQuota)
 }
 
 // checkReplaceable reports why the file at path cannot be replaced. It asks
@@ -38,7 +46,7 @@ func checkReplaceable(path string) error {
 	case held(err):
 		return fmt.Errorf("the file is open in another program; close it there and start again: %w", err)
 	case errors.Is(err, syscall.ERROR_ACCESS_DENIED):
-		return fmt.Errorf("the file may not be written; is it marked read-only? %w", err)
+		return fmt.Errorf("%w %w", errReadOnly, err)
 	case err != nil:
 		return err
 	}

@@ -167,7 +167,7 @@ func (s *Set) write(which []int, limit int64) (err error) {
 			err = errors.Join(err, Discard(w))
 		}
 	}()
-	failed := func(i int, err error) error { return fmt.Errorf("write %s: %w", s.outputs[i].name(), err) }
+	failed := func(i int, err error) error { return troubleWith("write", s.outputs[i].name(), err) }
 	for _, i := range which {
 		o := s.outputs[i]
 		to := o.To

@@ -208,17 +208,7 @@ func (d *sqliteFile) copyTarget(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		const notADatabase = 26
-		var code *sqlite.Error
-		switch {
-		case err == nil:
-		case errors.As(err, &code) && code.Code() == notADatabase:
-			err = fmt.Errorf("%s is no SQLite database: name another file or move it away", d.target)
-		default:
-			err = fmt.Errorf("copy the database %s: %w", d.target, err)
-		}
-	}()
+	defer func() { err = databaseFault(err) }()
 	db, err := sql.Open("sqlite", sqliteAddress(d.target, "mode=rw&_pragma=busy_timeout(10000)"))
 	if err != nil {
 		return err
@@ -518,7 +508,7 @@ func (d *sqliteFile) save() error {
 		}
 		for _, suffix := range []string{"-wal", "-journal"} {
 			if info, err := os.Stat(d.target + suffix); err == nil && info.Size() > 0 {
-				return fmt.Errorf("another program has the database open (there is %s): close it there and start again", d.target+suffix)
+				return fmt.Errorf("another program has the database open (there is a file %s): close it there and go on", filepath.Base(d.target+suffix))
 			}
 		}
 	}
@@ -556,7 +546,7 @@ func (d *sqliteFile) untouched() error {
 		return nil
 	}
 	if now == nil || was == nil || !os.SameFile(now, was) || now.Size() != was.Size() || !now.ModTime().Equal(was.ModTime()) {
-		return fmt.Errorf("another program has changed the database %s meanwhile: start again", d.target)
+		return errors.New("another program has changed the database meanwhile: go on, and it is written anew")
 	}
 	return nil
 }
