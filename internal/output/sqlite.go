@@ -208,7 +208,7 @@ func (d *sqliteFile) copyTarget(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = databaseFault(err) }()
+	defer func() { err = troubleWith("open", d.target, databaseFault(err)) }()
 	db, err := sql.Open("sqlite", sqliteAddress(d.target, "mode=rw&_pragma=busy_timeout(10000)"))
 	if err != nil {
 		return err
@@ -508,7 +508,8 @@ func (d *sqliteFile) save() error {
 		}
 		for _, suffix := range []string{"-wal", "-journal"} {
 			if info, err := os.Stat(d.target + suffix); err == nil && info.Size() > 0 {
-				return fmt.Errorf("another program has the database open (there is a file %s): close it there and go on", filepath.Base(d.target+suffix))
+				return troubleWith("replace", d.target, fmt.Errorf("another program has the database open (there is a file %s): close it there and go on",
+					filepath.Base(d.target+suffix)))
 			}
 		}
 	}
@@ -546,7 +547,7 @@ func (d *sqliteFile) untouched() error {
 		return nil
 	}
 	if now == nil || was == nil || !os.SameFile(now, was) || now.Size() != was.Size() || !now.ModTime().Equal(was.ModTime()) {
-		return errors.New("another program has changed the database meanwhile: go on, and it is written anew")
+		return troubleWith("replace", d.target, errors.New("another program has changed the database meanwhile: go on, and it is written anew"))
 	}
 	return nil
 }
