@@ -231,12 +231,15 @@ func (w *write) proxyBack() *inverse {
 		}
 		return kept("edited since: the proxy was removed")
 	}
+	if had && keyOf("username", w.before) == "" && w.strange(nil) == "" {
+		return already("it is as before already")
+	}
 	for i, c := range w.changes {
 		if now := w.live.old[i]; now.known && now.text != c.wanted() {
 			return kept(editedSince, c.Field)
 		}
 	}
-	if field := w.strange(); field != "" {
+	if field := w.strange(w.changes); field != "" {
 		return kept(editedSince, field)
 	}
 	path := map[string]string{"siteUid": w.req.Path["siteUid"]}
@@ -266,11 +269,11 @@ func (w *write) proxyBack() *inverse {
 	return v
 }
 
-// strange names a field of a target that is taken back as a whole, beside those that the
-// run has changed, that is not as it was before: it would be lost; "" for none.
-func (w *write) strange() string {
+// strange names a field of a target that is taken back as a whole, beside those of some
+// changes, that is not as it was before: it would be lost; "" for none.
+func (w *write) strange(but []Change) string {
 	for _, f := range w.op.image() {
-		changed := slices.ContainsFunc(w.changes, func(c Change) bool { return c.Field == f.Name })
+		changed := slices.ContainsFunc(but, func(c Change) bool { return c.Field == f.Name })
 		was, now := gjson.GetBytes(w.before, f.Name).String(), gjson.GetBytes(w.live.element, f.Name).String()
 		if f.Name == "type" && was == "" {
 			continue // the service may have chosen one

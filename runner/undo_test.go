@@ -2,7 +2,6 @@ package runner
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,74 +28,6 @@ func (b *bench) undo(source, id string, want map[jobs.RowClass]int, set ...jobs.
 		}
 	}
 	return sum
-}
-
-// snapshot is everything that the scenarios can change, without the ids of things
-// that were made again.
-func (b *bench) snapshot() string {
-	b.t.Helper()
-	var out []string
-	for _, uid := range b.uids(3) {
-		raw, _ := b.account.Device(uid)
-		d := parsed(raw)
-		out = append(out, fmt.Sprint(uid, d.Get("siteName"), d.Get("udf.udf7"), d.Get("warrantyDate")))
-	}
-	variables := func(where string, list doc) {
-		for _, v := range list.Get("variables").Array() {
-			out = append(out, fmt.Sprint(where, v.Get("name"), v.Get("value"), v.Get("masked")))
-		}
-	}
-	variables("account", b.read("variables", nil))
-	for _, s := range b.read("sites", nil).Get("sites").Array() {
-		out = append(out, fmt.Sprint("site ", s.Get("name"), s.Get("description"), s.Get("notes"), s.Get("onDemand"), s.Get("splashtopAutoInstall")))
-	}
-	site := map[string]string{"siteUid": b.word("<siteuid0>")}
-	variables("site", b.read("site-variables", site))
-	out = append(out, fmt.Sprint(b.read("site-settings", site).Get("proxySettings")))
-	slices.Sort(out)
-	return strings.Join(out, "\n")
-}
-
-// Each operation is taken back, and the undo is taken back: the account is as it
-// was before, and then as the run had left it.
-func TestUndoOfEachOperation(t *testing.T) {
-	final := map[string]bool{
-		"site-create": true, "device-job-create": true, "alert-resolve": true, "alert-mute": true,
-	}
-	for _, s := range scenarios() {
-		t.Run(s.op, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				b := stage(t)
-				b.ready(s)
-				b.play(s.first())
-				before := b.snapshot()
-				b.want(b.run(), checkpoint.RunOK)
-				after := b.snapshot()
-				if final[s.op] {
-					sent := len(b.acked())
-					b.want(b.undo(runID, "u1", map[jobs.RowClass]int{jobs.ClassIrreversible: 1}), checkpoint.RunPartial)
-					if len(b.acked()) != sent || b.snapshot() != after {
-						t.Error("something was sent")
-					}
-					return
-				}
-				back := jobs.ClassChange
-				if s.op == "device-udf-set" {
-					back = jobs.ClassClear // it was empty
-				}
-				b.want(b.undo(runID, "u1", map[jobs.RowClass]int{back: 1}), checkpoint.RunOK)
-				if got := b.snapshot(); got != before {
-					t.Fatalf("after the undo\n%s\nwant\n%s", got, before)
-				}
-				b.want(b.undo("u1", "u2", map[jobs.RowClass]int{jobs.ClassChange: 1}), checkpoint.RunOK)
-				if got := b.snapshot(); got != after {
-					t.Fatalf("after the undo of the undo\n%s\nwant\n%s", got, after)
-				}
-				// A second time there is nothing left to take back.
-				b.want(b.undo("u1", "u3", map[jobs.RowClass]int{jobs.ClassUnchanged: 1}), checkpoint.RunOK)
-			})
-		})
-	}
 }
 
 // What the guard of the job protects by now is left alone, though the run itself has
@@ -144,7 +75,7 @@ func TestUndoOfWhatIsProtectedByNow(t *testing.T) {
 						b.want(b.undo(runID, "u1", map[jobs.RowClass]int{class: 1}, jobs.Settings{PlanOnly: true}), checkpoint.RunPlanned)
 					}
 					c.edit(b, from)
-					edited, sent := b.snapshot(), len(b.account.Log())
+					edited, sent := b.account.Snapshot(), len(b.account.Log())
 					if planned {
 						// Not even who writes over what was edited gets past the guard.
 						sum = b.run(func(cfg *Config) {
@@ -154,7 +85,7 @@ func TestUndoOfWhatIsProtectedByNow(t *testing.T) {
 						sum = b.undo(runID, "u1", map[jobs.RowClass]int{jobs.ClassProtected: 1})
 					}
 					b.want(sum, checkpoint.RunPartial)
-					if got := b.snapshot(); got != edited || len(b.sinceWrites(sent)) != 0 {
+					if got := b.account.Snapshot(); got != edited || len(b.sinceWrites(sent)) != 0 {
 						t.Errorf("sent %q", b.sinceWrites(sent))
 					}
 					failures, err := b.store.Failures(t.Context(), "u1", 2)
@@ -224,9 +155,9 @@ func TestUndoKeepsWhatWasEdited(t *testing.T) {
 				b.want(b.run(), checkpoint.RunOK)
 				_, err := b.client.Do(t.Context(), edit(b))
 				b.check(err)
-				edited, sent := b.snapshot(), len(b.account.Log())
+				edited, sent := b.account.Snapshot(), len(b.account.Log())
 				b.want(b.undo(runID, "u1", map[jobs.RowClass]int{jobs.ClassKept: 1}), checkpoint.RunPartial)
-				if got := b.snapshot(); got != edited {
+				if got := b.account.Snapshot(); got != edited {
 					t.Errorf("after the undo\n%s\nwant\n%s", got, edited)
 				}
 				for _, r := range b.account.Log()[sent:] {
@@ -253,9 +184,9 @@ func TestUndoKeepsAProxyOfAnother(t *testing.T) {
 				b.play(scenario{op: "site-proxy-create", update: "  match: {uid: '{site}'}\n  set: {host: new, type: http}", csv: "site\n<siteuid0>\n"})
 				b.want(b.run(), checkpoint.RunOK)
 				b.do("site-proxy-create", site, `{"host":"new","port":3128,"type":"http","username":"by hand"}`)
-				edited := b.snapshot()
+				edited := b.account.Snapshot()
 				b.want(b.undo(runID, "u1", map[jobs.RowClass]int{jobs.ClassKept: 1}), checkpoint.RunPartial)
-				if got := b.snapshot(); got != edited {
+				if got := b.account.Snapshot(); got != edited {
 					t.Errorf("after the undo\n%s\nwant\n%s", got, edited)
 				}
 			})

@@ -183,3 +183,30 @@ func TestConcurrentClients(t *testing.T) {
 		t.Errorf("%d writes applied", n)
 	}
 }
+
+// A snapshot tells of every change, and nothing of reads.
+func TestSnapshot(t *testing.T) {
+	a, err := New(Config{Devices: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := a.Snapshot()
+	if a.Snapshot() != last {
+		t.Error("two snapshots of one state differ")
+	}
+	uid := a.DeviceUIDs()[0]
+	for name, change := range map[string]func() error{
+		"a field":  func() error { return a.SetUDF(uid, "udf7", "new") },
+		"a device": func() error { a.RemoveDevice(a.DeviceUIDs()[2]); return nil },
+		"a site":   func() error { return a.AddDevice(`{"uid":"x","siteName":"Fresh"}`) },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		if now := a.Snapshot(); now == last {
+			t.Errorf("%s does not show", name)
+		} else {
+			last = now
+		}
+	}
+}

@@ -3,6 +3,9 @@ package rmmsim
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -126,6 +129,40 @@ func (a *Account) SetDevices(objects ...string) error {
 	}
 	a.logged = a.devices
 	return nil
+}
+
+// Snapshot is the whole state of the account as a text, a line for each thing that
+// writes can change: devices, sites with their settings, variables with the values of
+// masked ones, resolved alerts, quick jobs and resets of keys. Accounts with the same
+// text are alike. Times, and the ids of variables, are not in it: what is made again has
+// others.
+func (a *Account) Snapshot() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var lines []string
+	add := func(parts ...any) { lines = append(lines, strings.TrimSuffix(fmt.Sprintln(parts...), "\n")) }
+	for _, dev := range a.devices {
+		add("device", string(a.renderDevice(dev)))
+	}
+	variables := func(of string, list []variable) {
+		for _, v := range list {
+			add("variable", of, v.name, strconv.Quote(v.value), v.masked)
+		}
+	}
+	variables("account", a.variables)
+	for _, s := range a.sites {
+		add("site", string(a.renderSite(s)), string(renderSettings(s)))
+		variables(s.uid, s.variables)
+	}
+	for uid, r := range a.resolutions {
+		add("resolved", uid, r.by)
+	}
+	for uid, j := range a.jobs {
+		add("job", uid, j.name)
+	}
+	add("resets of keys", a.keyResets)
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
 }
 
 // SiteUID finds a site by its exact name; "" if there is none.
