@@ -20,7 +20,10 @@ type applier struct {
 // begin chooses the stage with which a new plan goes on.
 func (p applier) begin(step Step) Step {
 	switch {
-	case p.set.PlanOnly || step.Guard != nil:
+	case step.Guard != nil:
+		step.Stage, step.Hold = StageGuarded, true
+		step.Items = held(step.Items)
+	case p.set.PlanOnly:
 		step.Stage, step.Hold = StagePlan, true
 		step.Items = held(step.Items)
 	case p.set.Canary > 0:
@@ -51,6 +54,8 @@ func (p applier) settle(ctx context.Context, stage string, a Answers) (Step, err
 			return Step{Stage: StagePlan, Hold: true}, nil
 		}
 		return p.look(ctx, a, checkPrefix, StageCheck, waiting, "")
+	case StageGuarded: // taken up again before it was known to have ended
+		return Step{}, &GuardError{Guard: "plan", Message: "a guard has stopped the plan; the history of the run tells which"}
 	case StageCheck:
 		step, again, err := p.check(ctx, stage, a)
 		if err != nil || again {

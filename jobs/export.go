@@ -20,6 +20,7 @@ const (
 	StageRead    = "read"    // lists are walked
 	StageDetails = "details" // an export reads what it wants beside each element
 	StagePlan    = "planned" // an update has a plan that nobody has applied yet
+	StageGuarded = "guarded" // an update has a plan that a guard has stopped
 	StageCheck   = "check"   // before a plan is applied, its targets are read again
 	StageCanary  = "canary"  // the first writes of the plan are sent
 	StageTried   = "tried"   // their targets are read back
@@ -33,6 +34,15 @@ const (
 
 // Writes tells whether a stage sends what a plan has.
 func Writes(stage string) bool { return stage == StageApply || stage == StageCanary }
+
+// Planned tells whether a run in a stage has a plan.
+func Planned(stage string) bool {
+	switch stage {
+	case "", StageParents, StageSource, StageRead, StageDetails:
+		return false
+	}
+	return true
+}
 
 // Reads tells whether a stage only reads, so that what could not be read in it
 // may be asked for again.

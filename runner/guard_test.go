@@ -201,5 +201,11 @@ func TestPlanGuard(t *testing.T) {
 		if guardOf(sum) != "max_changes" || b.account.Counts().Writes != 0 {
 			t.Errorf("%v after %d writes", sum.Err, b.account.Counts().Writes)
 		}
+		// The program may die before the end of the run is on record: the plan stays stopped.
+		sum = b.run()
+		b.want(sum, checkpoint.RunGuard)
+		if guardOf(sum) != "plan" || b.account.Counts().Writes != 0 {
+			t.Errorf("taken up again: %v after %d writes", sum.Err, b.account.Counts().Writes)
+		}
 	})
 }

@@ -445,6 +445,11 @@ func (r *run) settle(ctx, store context.Context) (bool, error) {
 		_, err := r.Store.Settle(store, r.RunID, time.Now(), settled(step.Decisions))
 		return true, err
 	}
+	if step.Guard != nil {
+		if err := r.Store.AddEvent(store, r.RunID, time.Now(), "guard", step.Guard.Message); err != nil {
+			return true, err
+		}
+	}
 	if err := r.advance(store, step); err != nil {
 		return true, err
 	}

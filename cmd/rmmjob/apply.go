@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -32,7 +33,7 @@ func applyVerb(ctx context.Context, a *app, args []string) error {
 	}
 	opt := options{yes: *yes, maxDuration: limit.d, canary: canary.n, showValues: *canary.values, guards: guards}
 	return a.executeStored(ctx, rec, opt, func(ctx context.Context, s *session) error {
-		if unfinished(s.rec.State) && s.rec.Stage != "" && s.about.byPlan() || waits(s.rec) {
+		if unfinished(s.rec.State) && s.rec.Stage != "" && s.about.byPlan() && s.about.Hold == holdNone || waits(s.rec) {
 			s.say("continuing run %s, which was %s", s.rec.ID, lastWord(s.rec))
 			return nil
 		}
@@ -53,16 +54,24 @@ func (s *session) appliable() error {
 	switch rec := s.rec; {
 	case rec.Stage == jobs.StagePlan && (rec.State == checkpoint.RunPlanned || s.about.Hold != holdNone && unfinished(rec.State)):
 		return nil
-	case rec.Stage == jobs.StagePlan && rec.State == checkpoint.RunGuard:
-		return fail(exitGuard, "a guard stopped the plan of run %s: %s", rec.ID, rec.Error).
+	case stoppedPlan(rec):
+		return fail(exitGuard, "a guard stopped the plan of run %s: %s", rec.ID, cmp.Or(rec.Error, "its history tells which")).
 			withHint("if it is right as it is, raise the guard in the job and plan again: %s", s.nextCommand("plan", rec.JobPath))
 	case rec.Kind == kindExport:
 		return usagef("run %s is an export, which has no plan", rec.ID)
+	case unfinished(rec.State) && s.about.Hold == holdPlan:
+		return usagef("the plan of run %s is not finished: it is %s", rec.ID, lastWord(rec)).
+			withHint("finish it and look: %s", s.nextCommand("resume", rec.ID))
 	case unfinished(rec.State):
 		return usagef("run %s has been begun already: it is %s", rec.ID, rec.State).withHint("to go on with it: %s", s.nextCommand("resume", rec.ID))
 	default:
 		return usagef("run %s has no plan that waits: it is %s", rec.ID, rec.State).withHint("what became of it: %s", s.nextCommand("show", rec.ID))
 	}
+}
+
+// stoppedPlan tells whether a guard has stopped the plan of a run before the first write.
+func stoppedPlan(rec checkpoint.Run) bool {
+	return rec.Stage == jobs.StageGuarded || rec.Stage == jobs.StagePlan && rec.State == checkpoint.RunGuard // as older programs had it
 }
 
 // agreed makes sure that a person agrees to a plan that needs it: with --yes, in the

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +22,7 @@ func (s *session) repeats(last checkpoint.Run, changed string) error {
 		return nil
 	}
 	return usagef("run %s has sent %s, and %s: a new run would send them again", last.ID, count(last.Writes, s.job.Update.Operation.Name), changed).
-		withHint("to go on with it, put the files back as they were: %s", s.nextCommand("resume", last.ID)).
+		withHint("to go on with its plan: %s", s.nextCommand("resume", last.ID)).
 		withHint("to send all of them: %s", s.nextCommand("run", "--new", s.job.Path))
 }
 
@@ -105,6 +107,9 @@ func (s *session) choose(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := s.closePlans(ctx); err != nil {
+		return err
+	}
 	if err := s.recollect(ctx); err != nil {
 		return err
 	}
@@ -138,13 +143,65 @@ func (s *session) takeUp(ctx context.Context, last checkpoint.Run) error {
 	return s.keepSettings(ctx)
 }
 
-// inherit makes a plan of the run that a resume begins in the place of a plan.
+// inherit lets a run that is begun in the place of another keep what was asked of that
+// one on the command line: guards, first writes to try out, and that it is a plan. What
+// this command line says wins.
 func (s *session) inherit(last checkpoint.Run) error {
 	about, err := settingsOfRun(last)
-	if s.resume != "" && about.Hold == holdPlan {
-		s.about.Hold = holdPlan
+	if err != nil || s.fresh || s.job.Update == nil {
+		return err
 	}
-	return err
+	if s.resume != "" && about.Hold == holdPlan {
+		s.about.Hold, s.about.PlanFiles = holdPlan, about.PlanFiles
+	}
+	var kept []string
+	if s.about.Canary == 0 && about.Canary > 0 {
+		s.about.Canary = about.Canary
+		kept = append(kept, fmt.Sprintf("--canary %d", about.Canary))
+	}
+	given := s.about.Guards
+	for _, name := range slices.Sorted(maps.Keys(about.Guards)) {
+		if _, now := given[name]; !now {
+			kept = append(kept, "--"+name+" "+about.Guards[name])
+		}
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	s.say("the new run keeps what was asked of run %s: %s", last.ID, strings.Join(kept, " "))
+	if s.about.Guards = maps.Clone(about.Guards); len(given) > 0 && s.about.Guards != nil {
+		maps.Copy(s.about.Guards, given)
+	}
+	return s.takeGuards()
+}
+
+// closePlans closes the plans of the job that were cut off before they were made: another
+// one takes their place, and nothing of them was sent.
+func (s *session) closePlans(ctx context.Context) error {
+	runs, err := s.st.store.Runs(ctx, 0, s.jobKey())
+	if err != nil {
+		return err
+	}
+	for _, rec := range runs {
+		if !unfinished(rec.State) {
+			continue
+		}
+		about, err := settingsOfRun(rec)
+		if err != nil {
+			return err
+		}
+		if about.Hold != holdPlan {
+			continue
+		}
+		const why = "a newer one takes its place"
+		if rec.ID != s.resume { // of which it was said before
+			s.say("plan %s is closed as superseded: %s", rec.ID, why)
+		}
+		if err := s.st.store.EndRun(ctx, rec.ID, s.now(), checkpoint.RunSuperseded, 0, why); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lastRun is the newest run of the job that is more than a plan.
@@ -162,7 +219,14 @@ func (s *session) lastRun(ctx context.Context) (checkpoint.Run, bool, error) {
 		return checkpoint.Run{}, false, err
 	}
 	for _, rec := range runs {
-		if rec.State != checkpoint.RunPlanned && rec.State != checkpoint.RunSuperseded {
+		if rec.State == checkpoint.RunPlanned || rec.State == checkpoint.RunSuperseded {
+			continue
+		}
+		about, err := settingsOfRun(rec)
+		if err != nil {
+			return rec, false, err
+		}
+		if about.Hold != holdPlan {
 			return rec, true, nil
 		}
 	}

@@ -73,6 +73,7 @@ var stageNames = map[string]string{
 	jobs.StageRead:    "reading",
 	jobs.StageApply:   "writing",
 	jobs.StagePlan:    "planned",
+	jobs.StageGuarded: "stopped by a guard",
 	jobs.StageCheck:   "comparing",
 	jobs.StageRecheck: "comparing",
 	jobs.StageRetrial: "comparing",

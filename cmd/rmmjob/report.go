@@ -216,7 +216,7 @@ func (s *session) reportPlan(ctx context.Context, w io.Writer, notes []string) e
 	if err := v.expect(ctx, s.st, s.limiter); err != nil {
 		return err
 	}
-	files, err := v.save(s.planFiles)
+	files, err := v.save(s.about.PlanFiles)
 	s.result.Files = append(s.result.Files, files...)
 	s.result.set("plan", v.sums())
 	if err != nil {

@@ -81,6 +81,8 @@ func (s *session) retryable(ctx context.Context, what checkpoint.Again) error {
 	switch {
 	case rec.State == checkpoint.RunSuperseded:
 		return usagef("run %s was superseded by a newer one", rec.ID).withHint("%s", s.instead(rec))
+	case stoppedPlan(rec):
+		return s.appliable()
 	case rec.Stage == jobs.StagePlan:
 		return usagef("run %s has sent nothing yet: it is a plan", rec.ID).withHint("carry it out: %s", s.nextCommand("apply", rec.ID))
 	case waits(rec):

@@ -51,10 +51,25 @@ func resumeVerb(ctx context.Context, a *app, args []string) error {
 	if err != nil {
 		return err
 	}
-	if opt := (options{maxDuration: limit.d, guards: guards}); about.byPlan() {
-		return a.executeStored(ctx, rec, opt, nil)
+	opt := options{maxDuration: limit.d, guards: guards}
+	if *partial && rec.Kind != kindExport {
+		return usagef("--allow-partial is for exports, and run %s is none", rec.ID)
 	}
-	return a.execute(ctx, rec.JobPath, options{resume: rec.ID, maxDuration: limit.d, allowPartial: *partial, guards: guards})
+	if about.byPlan() || jobs.Planned(rec.Stage) {
+		return a.executeStored(ctx, rec, opt, resumePlan)
+	}
+	opt.resume, opt.allowPartial = rec.ID, *partial
+	return a.execute(ctx, rec.JobPath, opt)
+}
+
+// resumePlan goes on with a run that has its plan: with no other one, whatever its job
+// and its input have become. Nobody has agreed to a new one.
+func resumePlan(_ context.Context, s *session) error {
+	s.say("continuing run %s, which was %s", s.rec.ID, lastWord(s.rec))
+	if s.about.Hold != holdPlan {
+		s.tellAge()
+	}
+	return nil
 }
 
 // maxDuration adds the flag of a time limit. Zero is none.

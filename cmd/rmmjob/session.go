@@ -47,11 +47,12 @@ type runSettings struct {
 	Memory   memoryUse `json:"memory,omitzero"`    // what the run has taken over
 	Source   []byte    `json:"source,omitempty"`   // the job file
 
-	Hold        hold   `json:"hold,omitempty"`    // why it stops before the first write
-	Applied     bool   `json:"applied,omitempty"` // its plan was handed over: job file and input do not matter any more
-	Canary      int    `json:"canary,omitempty"`
-	AcceptDrift bool   `json:"accept_drift,omitempty"`
-	UndoOf      string `json:"undo_of,omitempty"` // id of the run that it takes back
+	Hold        hold     `json:"hold,omitempty"`       // why it stops before the first write
+	PlanFiles   []string `json:"plan_files,omitempty"` // absolute paths that its plan is written to
+	Applied     bool     `json:"applied,omitempty"`    // its plan was handed over: job file and input do not matter any more
+	Canary      int      `json:"canary,omitempty"`
+	AcceptDrift bool     `json:"accept_drift,omitempty"`
+	UndoOf      string   `json:"undo_of,omitempty"` // id of the run that it takes back
 
 	Guards map[string]string `json:"guards,omitempty"` // of command lines, by the names of their flags
 }
@@ -123,7 +124,7 @@ func (s *session) prepare(ctx context.Context, path string) (err error) {
 		s.note(w.Error())
 	}
 	s.id = newRunID(s.began, s.job.Name)
-	s.about.Source, s.about.Canary, s.about.Guards = s.job.Source, s.canary, s.guards.texts()
+	s.about.Source, s.about.Canary, s.about.Guards, s.about.PlanFiles = s.job.Source, s.canary, s.guards.texts(), s.planFiles
 	if err := s.settings.setJob(s.job.Path, jobSettings(s.job)); err != nil {
 		return err
 	}

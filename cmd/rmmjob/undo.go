@@ -85,7 +85,7 @@ func (s *session) chooseUndo(ctx context.Context, source checkpoint.Run) error {
 	if err != nil {
 		return err
 	}
-	if len(rows) == 0 || source.Stage == jobs.StagePlan {
+	if len(rows) == 0 || source.Stage == jobs.StagePlan || stoppedPlan(source) {
 		return usagef("run %s has changed nothing", source.ID).withHint("what became of it: %s", s.nextCommand("show", source.ID))
 	}
 	changed, err := s.st.changedSomething(ctx, source.ID)
@@ -106,6 +106,9 @@ func (s *session) chooseUndo(ctx context.Context, source checkpoint.Run) error {
 		s.say("continuing run %s, which was %s", last.ID, lastWord(last))
 		s.rec = last
 		return s.takeUp(ctx, last)
+	}
+	if err := s.closePlans(ctx); err != nil {
+		return err
 	}
 	settings, err := json.Marshal(s.about)
 	if err != nil {
