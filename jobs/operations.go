@@ -60,6 +60,7 @@ type operation struct {
 	on     subject
 	effect effect
 	need   []string // fields that set must have
+	core   []string // fields that the target must have in the end, by the job or as they are
 	// whole: what the request leaves out is lost, so the fields that a job does
 	// not set are sent with their present values.
 	whole   bool
@@ -76,7 +77,7 @@ var updatable = []operation{
 	{name: "device-job-create", effect: starts, need: []string{"jobName", "componentUid"}, confirm: "it runs a component on devices"},
 	{name: "site-create", on: aSite, effect: creates, need: []string{"name"}},
 	{name: "site-update", on: aSite, whole: true},
-	{name: "site-proxy-create", on: aSite, whole: true, proxy: true, confirm: "it changes the proxies of sites"},
+	{name: "site-proxy-create", on: aSite, whole: true, proxy: true, core: []string{"host", "port", "type"}, confirm: "it changes the proxies of sites"},
 	{name: "site-proxy-delete", on: aSite, effect: removes, proxy: true, confirm: "it removes the proxies of sites"},
 	{name: "site-variable-create", on: aSiteVariable, effect: creates, need: []string{"name", "value"}},
 	{name: "site-variable-update", on: aSiteVariable, whole: true, need: []string{"value"}},
@@ -260,7 +261,7 @@ func (op operation) field(name string) rmm.Field {
 
 // mustHave tells whether a field may not be empty.
 func (op operation) mustHave(name string) bool {
-	return op.field(name).Required || name != "value" && slices.Contains(op.need, name)
+	return op.field(name).Required || name != "value" && slices.Contains(op.need, name) || slices.Contains(op.core, name)
 }
 
 // checkValue reads the value of a field that is neither empty nor to be cleared,

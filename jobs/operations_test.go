@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidwall/gjson"
 	"pgregory.net/rapid"
 
 	"rmmjob/internal/rmm"
@@ -46,6 +47,7 @@ func office() map[string][]string {
 		"site-variables/s5": {`{"id":1,"name":"A","value":"5","masked":false}`},
 		"site-settings/s1":  {`{"proxySettings":{"host":"p","port":80,"type":"http","username":null,"password":null}}`},
 		"site-settings/s2":  {`{"proxySettings":null}`},
+		"site-settings/s3":  {`{"proxySettings":{"host":"","port":null,"type":"http"}}`},
 		"variables":         {`{"id":1,"name":"A","value":"1","masked":false}`, `{"id":2,"name":"Key","value":"***","masked":true}`},
 	}
 	for i := 1; i <= 5; i++ {
@@ -104,10 +106,25 @@ func TestOperationPlans(t *testing.T) {
 			[]string{"account-variable-create", "account-variable-update 2", "variables"},
 		},
 		{
-			"proxies", "  operation: site-proxy-create\n  rows: CSV\n  match: {name: '{s}'}\n  set: {host: '{h}', type: '{t}'}\n",
-			"s,h,t\nSite 1,p,HTTP\nSite 2,q,socks5\nSite 4,q,ftp\n",
-			[]string{"2 unchanged", "3 change", `4 invalid: type: "ftp" is not http, socks4 or socks5`},
-			[]string{"site-proxy-create s2", "site-settings s1", "site-settings s2", "sites", "sites"},
+			"proxies", "  operation: site-proxy-create\n  rows: CSV\n  match: {name: '{s}'}\n  set: {host: '{h}', type: '{t}', username: '{u}'}\n",
+			"s,h,t,u\nSite 1,p,HTTP,\nSite 2,q,socks5,\nSite 4,q,ftp,\n",
+			[]string{"2 unchanged", "3 invalid: the proxy would have no port: neither the row nor the account gives one", `4 invalid: type: "ftp" is not http, socks4 or socks5`},
+			[]string{"site-settings s1", "site-settings s2", "sites", "sites"},
+		},
+		{
+			"whole proxies", "  operation: site-proxy-create\n  rows: CSV\n  match: {name: '{s}'}\n  set: {host: '{h}', port: '{p}', type: '{t}', username: '{u}'}\n",
+			"s,h,p,t,u\nSite 1,,81,,\nSite 2,q,80,socks5,(clear)\nSite 3,\u00a0,81,,\nSite 1,(clear),,,\nSite 1,,(clear),,\n",
+			[]string{
+				"2 change", "3 change", "4 invalid: the proxy would have no host: neither the row nor the account gives one",
+				"5 invalid: host cannot be cleared", "6 invalid: port cannot be cleared",
+			},
+			[]string{"site-proxy-create s1", "site-proxy-create s2", "site-settings s1", "site-settings s2", "site-settings s3", "sites", "sites"},
+		},
+		{
+			"users of proxies", "  operation: site-proxy-create\n  rows: CSV\n  match: {name: '{s}'}\n  set: {username: '{u}', password: '{p}'}\n",
+			"s,u,p\nSite 1,u,p\nSite 2,(clear),(clear)\nSite 3,u,p\n",
+			[]string{"2 change", "3 unchanged", "4 invalid: the proxy would have no host: neither the row nor the account gives one"},
+			[]string{"site-proxy-create s1", "site-settings s1", "site-settings s2", "site-settings s3", "sites", "sites"},
 		},
 		{
 			"sites", "  operation: site-update\n  rows: CSV\n  match: {id: '{id}'}\n  set: {notes: '{n}', onDemand: '{o}'}\n",
@@ -245,6 +262,7 @@ func FuzzOperations(f *testing.F) {
 			}
 		}
 	}
+	settings := map[string]json.RawMessage{"s1": json.RawMessage(all["site-settings/s1"][0]), "s2": json.RawMessage(all["site-settings/s2"][0])}
 	f.Fuzz(func(t *testing.T, a, b, c string) {
 		for _, job := range parsed {
 			op := operationOf(job.Update.Operation.Name)
@@ -252,7 +270,7 @@ func FuzzOperations(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			src := sources{targets: from(subjects[op.on].list, nil), sites: sites, listed: map[string]bool{"s1": true}, settings: map[string]json.RawMessage{}}
+			src := sources{targets: from(subjects[op.on].list, nil), sites: sites, listed: map[string]bool{"s1": true}, settings: settings}
 			if op.on == aSiteVariable {
 				src.targets = from("site-variables", map[string]string{"siteUid": "s1"})
 			}
@@ -283,6 +301,11 @@ func FuzzOperations(f *testing.F) {
 				if len(it.Request.Body) > 0 && !json.Valid(it.Request.Body) {
 					t.Fatalf("%s: body %q", op.name, it.Request.Body)
 				}
+				for _, field := range op.core {
+					if text(gjson.GetBytes(it.Request.Body, field)) == "" {
+						t.Fatalf("%s: body %q lacks %s", op.name, it.Request.Body, field)
+					}
+				}
 				for name, v := range it.Request.Path {
 					if v == "" || name == "siteUid" && sites.name[v] == "" {
 						t.Fatalf("%s: path %v", op.name, it.Request.Path)
@@ -293,4 +316,29 @@ func FuzzOperations(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A site without a proxy has nothing that could be unknown; of a proxy the account
+// tells all but the password.
+func TestOldValuesOfProxies(t *testing.T) {
+	update := "  operation: site-proxy-create\n  rows: CSV\n  match: {name: '{s}'}\n  set: {host: q, port: '81', type: http, username: u, password: p}\n"
+	d := updater(t, file(t, "s\nSite 1\nSite 2\n"), update, lists(office()), Settings{})
+	d.mustRun()
+	var got []string
+	for _, row := range d.rows[1:] {
+		for _, c := range row.Detail.Changes {
+			got = append(got, fmt.Sprintf("%s %s %q unknown %v made %v", row.Detail.UID, c.Field, c.Old, c.Unknown, c.Made))
+		}
+	}
+	var want []string
+	for i, field := range []string{"host", "port", "type", "username", "password"} {
+		old := []string{"p", "80", "http", "", ""}[i]
+		want = append(want, fmt.Sprintf("s1 %s %q unknown %v made false", field, old, field == "password"))
+	}
+	for _, field := range []string{"host", "port", "type", "username", "password"} {
+		want = append(want, fmt.Sprintf("s2 %s \"\" unknown false made true", field))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
 }

@@ -89,7 +89,7 @@ func (p *plan) changes(row *inputRow) []Change {
 		c := Change{Field: p.job.Update.Set[w.setting].Field, New: w.value, Clear: w.clear, Unknown: true}
 		if t := row.target; t != nil {
 			old := t.old.of(w.setting)
-			c.Old, c.Unknown = old.text, !old.known
+			c.Old, c.Unknown, c.Made = old.text, !old.known, t.bare
 			switch p.op.effect {
 			case creates, starts:
 				c.Made = !t.settled

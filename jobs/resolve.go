@@ -323,6 +323,8 @@ func (p *plan) unreadable(t *target, changes []want) string {
 	for _, f := range p.body() {
 		set := slices.ContainsFunc(changes, func(w want) bool { return p.job.Update.Set[w.setting].Field == f.Name })
 		switch shown := gjson.GetBytes(t.present, f.Name); {
+		case !set && slices.Contains(p.op.core, f.Name) && trimBlank(text(shown)) == "":
+			return fmt.Sprintf("the proxy would have no %s: neither the row nor the account gives one", f.Name)
 		case set || shown.Exists():
 		case !p.op.proxy:
 			return fmt.Sprintf("the account does not tell %s of the site, which the update would blank: set it in the job", f.Name)

@@ -61,7 +61,7 @@ func (w *write) remember(c *Change) {
 		return
 	}
 	now := w.live.old[i]
-	c.Unknown = !now.known
+	c.Unknown, c.Made = !now.known, c.Made && !w.live.there
 	if c.NewUID != "" {
 		c.OldUID, c.Old = now.text, w.live.site
 		return

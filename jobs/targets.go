@@ -22,6 +22,7 @@ type object struct {
 	protected string  // by which selector of the guard; "" if by none
 	settled   bool    // there is nothing to do, whatever the rows want
 	why       string  // of a target that is settled, where it does not go without saying
+	bare      bool    // a site without the proxy that is to be set
 }
 
 // oldValue is the present value of a field.
@@ -140,8 +141,8 @@ func fill(o *object, op operation, set []Setting, element, settings json.RawMess
 	switch {
 	case op.proxy:
 		proxy := gjson.GetBytes(settings, "proxySettings")
-		o.settled = op.effect == removes && proxy.Type == gjson.Null && proxy.Exists()
-		if o.settled {
+		none := proxy.Type == gjson.Null && proxy.Exists()
+		if o.settled, o.bare = none && op.effect == removes, none; o.settled {
 			o.why = "the site has no proxy"
 		}
 		element = json.RawMessage(proxy.Raw)
@@ -151,7 +152,11 @@ func fill(o *object, op operation, set []Setting, element, settings json.RawMess
 	case op.effect == creates:
 		o.settled = true
 	}
-	o.old = packOld(oldValues(op, set, element), kept)
+	old := oldValues(op, set, element)
+	for i := range old {
+		old[i].known = old[i].known || o.bare
+	}
+	o.old = packOld(old, kept)
 	if op.keeps() {
 		o.present = keep(op, element)
 	}

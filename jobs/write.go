@@ -233,26 +233,26 @@ func (w *write) stands() (standing, string) {
 	case !v.there:
 		return gone, ""
 	}
-	written, blind := true, true
+	written, blind := true, 0
 	var changing []string
 	for i, c := range w.changes {
 		old, now := v.old[i], c.wanted()
 		changing = append(changing, c.Field)
 		same := old.known && old.text == now
-		if !old.known && (c.Unknown || c.Clear) {
-			continue // cannot be compared, as little as when the plan was made
+		if !old.known && (c.Unknown || c.Made || c.Clear) {
+			blind++ // cannot be compared, as little as when the plan was made
+			continue
 		}
-		blind = false
 		written = written && same
 		if !same && (old.known == c.Unknown || old.text != c.was()) {
 			return edited, c.Field
 		}
 	}
 	switch field := w.otherField(changing); {
-	case field != "" && !written:
+	case field != "" && (!written || blind > 0):
 		return edited, field
-	case blind && len(w.changes) > 0:
-		return unseen, ""
+	case written && blind > 0:
+		return unseen, "" // what can be read is as written, but nobody knows about the rest
 	case written:
 		return asWritten, ""
 	}

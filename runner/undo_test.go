@@ -178,12 +178,14 @@ func TestUndoKeepsAProxyOfAnother(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				b := stage(t)
 				site := map[string]string{"siteUid": b.word("<siteuid0>")}
+				set, edit := "host: new, port: 80, type: http", `{"host":"new","port":80,"type":"http","username":"by hand"}`
 				if had {
 					b.do("site-proxy-create", site, `{"host":"old","port":80,"type":"http"}`)
+					set, edit = "host: new", `{"host":"new","port":3128,"type":"http","username":"by hand"}`
 				}
-				b.play(scenario{op: "site-proxy-create", update: "  match: {uid: '{site}'}\n  set: {host: new, type: http}", csv: "site\n<siteuid0>\n"})
+				b.play(scenario{op: "site-proxy-create", update: "  match: {uid: '{site}'}\n  set: {" + set + "}", csv: "site\n<siteuid0>\n"})
 				b.want(b.run(), checkpoint.RunOK)
-				b.do("site-proxy-create", site, `{"host":"new","port":3128,"type":"http","username":"by hand"}`)
+				b.do("site-proxy-create", site, edit)
 				edited := b.account.Snapshot()
 				b.want(b.undo(runID, "u1", map[jobs.RowClass]int{jobs.ClassKept: 1}), checkpoint.RunPartial)
 				if got := b.account.Snapshot(); got != edited {
