@@ -86,6 +86,14 @@ func (v *inverse) allowed(w *write) *inverse {
 	if w.live.class == string(ClassProtected) {
 		return &inverse{class: ClassProtected, reason: w.live.why}
 	}
+	for _, c := range v.changes {
+		if !w.op.renames() || c.Field != "name" {
+			continue
+		}
+		if why := w.judge.sites.taken(w.req.Path["siteUid"], c.New); why != "" {
+			return kept("%s", why)
+		}
+	}
 	return v
 }
 

@@ -80,7 +80,7 @@ func (w *write) beside() string {
 // learn takes what is read beside the targets, before they are judged.
 func (j *judge) learn(ctx context.Context, a Answers, l look, writes []*write) (err error) {
 	j.sites, j.keys, j.byRow = nil, nil, map[string][]*write{}
-	if slices.ContainsFunc(writes, (*write).ofSite) {
+	if slices.ContainsFunc(writes, func(w *write) bool { return w.ofSite() || w.newName() != "" }) {
 		if j.sites, err = indexSites(elements(ctx, a, l.prefix+"sites/")); err != nil {
 			return err
 		}
@@ -151,6 +151,13 @@ func (j *judge) target(w *write, element json.RawMessage) {
 			w.live.hold(ClassDrifted, fmt.Sprintf("%s was edited since the plan was made: the %s is not what the row names any more", m.Field, w.op.thing()))
 			return
 		}
+	}
+}
+
+// name judges a write by the name that it gives a site.
+func (j *judge) name(w *write) {
+	if why := j.sites.taken(w.req.Path["siteUid"], w.newName()); why != "" {
+		w.live.hold(ClassDrifted, why)
 	}
 }
 

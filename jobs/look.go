@@ -237,8 +237,11 @@ func (l look) show(ctx context.Context, a Answers, writes []*write) error {
 	}
 	if l.judge != nil {
 		for _, w := range writes {
-			if w.ofSite() {
+			switch {
+			case w.ofSite():
 				l.judge.site(w)
+			case w.newName() != "":
+				l.judge.name(w)
 			}
 		}
 	}

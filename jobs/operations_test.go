@@ -135,6 +135,22 @@ func TestOperationPlans(t *testing.T) {
 			},
 			[]string{"site-update s3", "sites", "sites"},
 		},
+		{
+			"names of sites", "  operation: site-update\n  rows: CSV\n  match: {uid: '{s}'}\n  set: {name: '{n}', notes: '{t}'}\n",
+			"s,n,t\ns1,site 2,x\ns2,SITE 2,\ns3,New,\ns4, new,\ns5,site 5,\n",
+			[]string{
+				`2 conflict: another site has the name "Site 2": s2`, `3 conflict: lines 2 and 3 give two sites the name "SITE 2"`,
+				`4 conflict: lines 4 and 5 give two sites the name "New"`, `5 conflict: lines 4 and 5 give two sites the name "new"`,
+				`6 conflict: another site has the name "Site 5": s6`,
+			},
+			[]string{"sites", "sites"},
+		},
+		{
+			"names that sites change among them", "  operation: site-update\n  rows: CSV\n  match: {name: '{s}'}\n  set: {name: '{n}'}\n",
+			"s,n\nSite 1,Site 2\nSite 2,Site 1\nSite 3,SITE 3\nSite 4,\n",
+			[]string{`2 conflict: another site has the name "Site 2": s2`, `3 conflict: another site has the name "Site 1": s1`, "4 change", "5 unchanged"},
+			[]string{"site-update s3", "sites", "sites"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -289,7 +305,7 @@ func FuzzOperations(f *testing.F) {
 			}
 			p.resolve(wanted)
 			for _, target := range p.targets {
-				p.merge(target, make([]*inputRow, len(job.Update.Set)))
+				p.merge(target, make([]*inputRow, len(job.Update.Set)), "")
 			}
 			if row.class().Held() && row.reason() == "" {
 				t.Fatalf("%s: a row of class %s without a reason", op.name, row.class())

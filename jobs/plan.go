@@ -155,9 +155,9 @@ func (u *UpdateWork) makePlan(ctx context.Context, a Answers, src sources) (*pla
 		return nil, err
 	}
 	p.resolve(wanted)
-	first := make([]*inputRow, len(job.Update.Set))
+	first, clashes := make([]*inputRow, len(job.Update.Set)), p.clashes()
 	for _, t := range p.targets {
-		p.merge(t, first)
+		p.merge(t, first, clashes[t])
 	}
 	p.count()
 	return p, nil

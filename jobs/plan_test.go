@@ -820,7 +820,7 @@ func FuzzPlanRow(f *testing.F) {
 			}
 			p.resolve(wanted)
 			for _, target := range p.targets {
-				p.merge(target, make([]*inputRow, 1))
+				p.merge(target, make([]*inputRow, 1), "")
 			}
 			for it := range p.items() {
 				if it.Birth != Pending {

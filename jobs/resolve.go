@@ -237,11 +237,10 @@ func (p *plan) describeAmbiguity(row *inputRow, found []*object) string {
 }
 
 // merge brings the rows of one target together. Rows that fill different fields
-// make one request; rows that disagree are all held back. It uses first, which
-// has a place for each setting of the job.
-func (p *plan) merge(t *target, first []*inputRow) {
+// make one request; rows that disagree are all held back, as are those with a conflict
+// with other targets. It uses first, which has a place for each setting of the job.
+func (p *plan) merge(t *target, first []*inputRow, conflict string) {
 	clear(first)
-	conflict := ""
 	for row := range t.rows() {
 		for w := range row.wants.all() {
 			by := first[w.setting]

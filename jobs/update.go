@@ -213,6 +213,8 @@ func (u *UpdateWork) plan(ctx context.Context, a Answers) (Step, error) {
 		src.sites, err = indexSites(elements(ctx, a, parentsPrefix))
 	case op.effect == moves:
 		src.sites, err = indexSites(elements(ctx, a, sitesPrefix))
+	case op.nameSetting(u.job.Update.Set) >= 0:
+		src.sites, err = indexSites(src.targets)
 	case op.ofSites():
 		lists = nil
 		src.sites, err = indexSites(elements(ctx, a, parentsPrefix))

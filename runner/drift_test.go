@@ -101,6 +101,10 @@ func TestDriftOfWhatRowsName(t *testing.T) {
 			edit: func(b *bench) { b.rename(b.account.SiteUID("Annex"), "VIP Lounge") }, class: "protected", reason: "the site to move to is protected by site VIP*",
 		},
 		{
+			name: "name that another site has by now", op: "site-update", update: "  match: {uid: '{uid}'}\n  set: {name: Lounge}", csv: named,
+			edit: func(b *bench) { b.rename(b.word("<siteuid1>"), "lounge") }, class: jobs.ClassDrifted, reason: `another site has the name "lounge"`,
+		},
+		{
 			name: "host name that another device has, too", op: "device-udf-set", update: "  match: {hostname: '{host}'}\n  set: {udf7: new}", csv: "host\n<host0>\n",
 			edit: func(b *bench) {
 				b.check(b.account.AddDevice(fmt.Sprintf(`{"uid":"twin","id":1,"hostname":%q,"siteName":%q,"deviceClass":"device","udf":{}}`, strings.ToLower(b.word("<host0>")), "Annex")))

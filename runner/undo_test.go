@@ -196,6 +196,35 @@ func TestUndoKeepsAProxyOfAnother(t *testing.T) {
 	}
 }
 
+// A name that another site has by now is not given back: both would have it.
+func TestUndoKeepsTheNamesOfSitesApart(t *testing.T) {
+	for _, planned := range []bool{false, true} {
+		t.Run(fmt.Sprintf("planned before %v", planned), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := stage(t)
+				was, other := b.word("<site0>"), b.word("<siteuid1>")
+				b.play(scenario{op: "site-update", update: "  match: {uid: '{site}'}\n  set: {name: Elsewhere}", csv: "site\n<siteuid0>\n"})
+				b.want(b.run(), checkpoint.RunOK)
+				if planned {
+					b.want(b.undo(runID, "u1", map[jobs.RowClass]int{jobs.ClassChange: 1}, jobs.Settings{PlanOnly: true}), checkpoint.RunPlanned)
+				}
+				b.rename(other, strings.ToUpper(was))
+				from := len(b.account.Log())
+				if planned {
+					b.want(b.run(func(cfg *Config) {
+						cfg.RunID, cfg.Work = "u1", jobs.NewUndoWork(AnswersOf(b.store, runID), jobs.Settings{}, b.job)
+					}), checkpoint.RunPartial)
+				} else {
+					b.want(b.undo(runID, "u1", map[jobs.RowClass]int{jobs.ClassKept: 1}), checkpoint.RunPartial)
+				}
+				if sent := b.sinceWrites(from); len(sent) != 0 {
+					t.Errorf("sent %q", sent)
+				}
+			})
+		})
+	}
+}
+
 // Of 500 changes 20 were edited since: 480 are taken back and 20 are kept.
 func TestUndoOfFiveHundred(t *testing.T) {
 	bubble(t, func(t *testing.T) {
