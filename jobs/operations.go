@@ -74,7 +74,7 @@ var updatable = []operation{
 	{name: "device-udf-set"},
 	{name: "device-warranty-create"},
 	{name: "device-move", effect: moves, confirm: "it moves devices to another site"},
-	{name: "device-job-create", effect: starts, need: []string{"jobName", "componentUid"}, confirm: "it runs a component on devices"},
+	{name: "device-job-create", effect: starts, need: []string{jobNameField, componentField}, confirm: "it runs a component on devices"},
 	{name: "site-create", on: aSite, effect: creates, need: []string{"name"}},
 	{name: "site-update", on: aSite, whole: true},
 	{name: "site-proxy-create", on: aSite, whole: true, proxy: true, core: []string{"host", "port", "type"}, confirm: "it changes the proxies of sites"},
@@ -201,7 +201,7 @@ func (op operation) fields() []string {
 	case op.effect == moves:
 		return []string{"siteUid", "siteName"}
 	case op.effect == starts:
-		return []string{"jobName", "componentUid", "variables"}
+		return []string{jobNameField, componentField, "variables"}
 	case op.effect == sets && op.name == updatable[0].name:
 		return nil
 	case op.effect == ensures:

@@ -44,20 +44,21 @@ func (c RowClass) Held() bool {
 
 // plan is the whole plan of an update before it is stored.
 type plan struct {
-	job     *Job
-	op      operation
-	mark    string // for the names of quick jobs
-	heading []string
-	reader  *rowReader
-	sites   *siteIndex // nil where no row names one
-	rows    []inputRow
-	cells   cellStore // of the rows
-	targets []*target // in the order of their first row
-	counts  map[RowClass]int
-	fleet   int // targets that the account has
-	writes  int // targets that must be written
-	clears  int // fields that are emptied
-	notes   []string
+	job        *Job
+	op         operation
+	mark       string // for the names of quick jobs
+	heading    []string
+	reader     *rowReader
+	sites      *siteIndex // nil where no row names one
+	components components // nil where none is run
+	rows       []inputRow
+	cells      cellStore // of the rows
+	targets    []*target // in the order of their first row
+	counts     map[RowClass]int
+	fleet      int // targets that the account has
+	writes     int // targets that must be written
+	clears     int // fields that are emptied
+	notes      []string
 }
 
 // rows opens the input of the update.
@@ -130,7 +131,7 @@ func (u *UpdateWork) makePlan(ctx context.Context, a Answers, src sources) (*pla
 	}
 	p := &plan{
 		job: job, op: operationOf(job.Update.Operation.Name), mark: set.Mark, heading: table.Headers,
-		reader: newRowReader(job.Update, table), sites: src.sites, counts: map[RowClass]int{},
+		reader: newRowReader(job.Update, table), sites: src.sites, components: src.components, counts: map[RowClass]int{},
 	}
 	if err := p.readRows(ctx, u, table); err != nil {
 		return nil, err
@@ -141,6 +142,9 @@ func (u *UpdateWork) makePlan(ctx context.Context, a Answers, src sources) (*pla
 		return p, nil
 	}
 	p.placeRows(src.listed)
+	if err := p.checkComponents(); err != nil {
+		return nil, err
+	}
 	wanted := map[string][]*object{}
 	for row := range p.eachRow() {
 		if row.verdict == nil {

@@ -13,7 +13,7 @@ type Change struct {
 	Clear   bool   `json:"clear,omitempty"`
 	Delete  bool   `json:"delete,omitempty"`  // the whole thing goes
 	OldUID  string `json:"old_uid,omitempty"` // of the site that Old names
-	NewUID  string `json:"new_uid,omitempty"` // of the site that New names
+	NewUID  string `json:"new_uid,omitempty"` // of the site or component that New names
 	Unknown bool   `json:"unknown,omitempty"` // the account did not tell the old value
 	Made    bool   `json:"made,omitempty"`    // nothing was there before
 	Open    bool   `json:"open,omitempty"`    // no secret: may be shown to anybody
@@ -94,6 +94,9 @@ func (p *plan) changes(row *inputRow) []Change {
 			case creates, starts:
 				c.Made = !t.settled
 				c.Unknown = t.settled && c.Unknown // where nothing is, there is nothing to be told
+				if p.op.effect == starts {
+					c = p.jobChange(c)
+				}
 			case ensures:
 				c.Unknown = t.uid != "" && c.Unknown
 				c.Made = t.uid == ""

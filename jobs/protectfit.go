@@ -96,6 +96,6 @@ func (p *plan) checkSelectors(fit *selectorFit) error {
 			return err
 		}
 	}
-	p.notes = fit.notes(thing)
+	p.notes = append(p.notes, fit.notes(thing)...)
 	return nil
 }

@@ -173,14 +173,17 @@ func (p *plan) wholeBody(t *target, changes []want) json.RawMessage {
 // jobBody is the body of a quick job. Its name carries the mark of the run, by
 // which a job whose answer was lost can be found in the activity log.
 func (p *plan) jobBody(changes []want) json.RawMessage {
-	var name, component string
+	var name, uid string
 	variables := []byte{'['}
 	for _, w := range changes {
 		switch field := p.job.Update.Set[w.setting].Field; field {
-		case "jobName":
+		case jobNameField:
 			name = w.value
-		case "componentUid":
-			component = w.value
+		case componentField:
+			uid = w.value
+			if known := p.components.of(uid); known != nil {
+				uid = known.uid
+			}
 		default:
 			if len(variables) > 1 {
 				variables = append(variables, ',')
@@ -194,5 +197,5 @@ func (p *plan) jobBody(changes []want) json.RawMessage {
 	if p.mark != "" {
 		name += " [rmm:" + p.mark + "]"
 	}
-	return fmt.Appendf(nil, `{"jobName":%s,"jobComponent":{"componentUid":%s,"variables":%s]}}`, quoted(name), quoted(component), variables)
+	return fmt.Appendf(nil, `{"jobName":%s,"jobComponent":{"componentUid":%s,"variables":%s]}}`, quoted(name), quoted(uid), variables)
 }

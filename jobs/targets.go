@@ -39,11 +39,12 @@ func (o *object) has(w want) bool {
 
 // sources is what a plan is made from beside the rows of the input.
 type sources struct {
-	targets  iter.Seq2[Element, error]
-	sites    *siteIndex                 // for rows that name a site
-	listed   map[string]bool            // sites whose variables could be listed
-	settings map[string]json.RawMessage // of sites, by uid
-	keys     map[string][]string        // of devices by uid, where the list of devices does not tell them
+	targets    iter.Seq2[Element, error]
+	sites      *siteIndex                 // for rows that name a site
+	listed     map[string]bool            // sites whose variables could be listed
+	settings   map[string]json.RawMessage // of sites, by uid
+	components components                 // that quick jobs run
+	keys       map[string][]string        // of devices by uid, where the list of devices does not tell them
 }
 
 // collect fills wanted with the objects that have a wanted key, and counts all

@@ -57,9 +57,18 @@ func settingsOf(prefix, site string) Item {
 // lists are the lists of the account that the plan is made from, those of single
 // sites apart.
 func (u *UpdateWork) lists() []list {
-	all := u.targetLists()
+	all := u.ownLists()
 	if u.job.Update.Rows.From != nil && !slices.ContainsFunc(all, u.isRowsList) {
 		all = append(all, u.rowsList())
+	}
+	return all
+}
+
+// ownLists are the lists that the operation needs, wherever its rows come from.
+func (u *UpdateWork) ownLists() []list {
+	all := u.targetLists()
+	if u.op().effect == starts {
+		all = append(all, wholeList(componentsPrefix, "components"))
 	}
 	return all
 }
@@ -89,7 +98,7 @@ func (u *UpdateWork) isRowsList(l list) bool {
 // rowsList is the list that the rows are selected from: one that is read anyway,
 // or one of its own.
 func (u *UpdateWork) rowsList() list {
-	all := u.targetLists()
+	all := u.ownLists()
 	if i := slices.IndexFunc(all, u.isRowsList); i >= 0 {
 		return all[i]
 	}
@@ -241,6 +250,11 @@ func (u *UpdateWork) plan(ctx context.Context, a Answers) (Step, error) {
 	}
 	if step, again, err := settleReads(ctx, StageRead, a, lists, u.set.pageSize()); err != nil || again {
 		return step, err
+	}
+	if op.effect == starts {
+		if src.components, err = readComponents(ctx, a); err != nil {
+			return Step{}, err
+		}
 	}
 	p, err := u.makePlan(ctx, a, src)
 	if err != nil {

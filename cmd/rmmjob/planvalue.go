@@ -73,12 +73,14 @@ type planChange struct {
 	Field    string
 	Old, New planValue
 	open     bool // no secret, and a word of its own: people need no quotes
+
+	oldUID, newUID string // of what the values name; "" where they name nothing
 }
 
 // newPlanChange is a change as the plan shows it; false where nothing changes.
 func newPlanChange(c jobs.Change, values bool) (planChange, bool) {
 	shown := values || c.Open
-	p := planChange{Field: c.Field, Old: newPlanValue(c.Old, shown), New: newPlanValue(c.New, shown), open: c.Open}
+	p := planChange{Field: c.Field, Old: newPlanValue(c.Old, shown), New: newPlanValue(c.New, shown), open: c.Open, oldUID: c.OldUID, newUID: c.NewUID}
 	switch {
 	case c.Delete:
 		p.Old, p.New = planValue{state: valueUnknown}, planValue{state: valueDeleted}
@@ -134,7 +136,9 @@ func (p planChange) MarshalJSON() ([]byte, error) {
 		New      *string    `json:"new"`
 		OldState valueState `json:"old_state"`
 		NewState valueState `json:"new_state"`
+		OldUID   string     `json:"old_uid,omitempty"`
+		NewUID   string     `json:"new_uid,omitempty"`
 		Cleared  bool       `json:"cleared"`
 		Deleted  bool       `json:"deleted"`
-	}{p.Field, orNull(p.Old), orNull(p.New), p.Old.state, p.New.state, p.Cleared(), p.Deleted()})
+	}{p.Field, orNull(p.Old), orNull(p.New), p.Old.state, p.New.state, p.oldUID, p.newUID, p.Cleared(), p.Deleted()})
 }
