@@ -95,17 +95,30 @@ func Subject(key string) (what, of string) {
 	return parts[1], strings.Join(parts[2:], " on ")
 }
 
-// RequestName is a request of an export for people, by the key of its item: what it was about, of what, and the page as the
-// service counts them, from 0.
+// RequestName is a request of an export for people, by the key of its item: what it was about, of what, and which page, from
+// the second on.
 func RequestName(key string) string {
 	name, of := Subject(key)
 	if of != "" {
 		name += " of " + of
 	}
-	if _, _, page, err := parseWalkKey(key); err == nil {
-		name += fmt.Sprintf(", page=%d", page)
+	if _, _, page, err := parseWalkKey(key); err == nil && page > 0 {
+		name += fmt.Sprintf(", page %d", page+1)
 	}
 	return name
+}
+
+// Told tells whether a message names the failure of a request already, by the key of
+// its item.
+func Told(message, key, reason string) bool {
+	name, of := Subject(key)
+	for _, part := range []string{name, of, reason} {
+		if !strings.Contains(message, part) {
+			return false
+		}
+	}
+	_, _, page, err := parseWalkKey(key)
+	return err == nil && (page == 0 || strings.Contains(message, fmt.Sprintf("page %d ", page+1)))
 }
 
 // detailList is the list of one detail again, from what the checkpoint has of it.

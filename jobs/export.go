@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -208,7 +209,37 @@ func (e *ExportWork) survey(ctx context.Context, stage string, a Answers) (surve
 	default:
 		return survey{}, fmt.Errorf("an export of %s has no stage %q", e.job.Export.From.Name, stage)
 	}
-	return settleUnder(ctx, a, prefix, of, e.set.pageSize())
+	s, err := settleUnder(ctx, a, prefix, of, e.set.pageSize())
+	if err == nil && s.fault != nil {
+		s.fault, err = e.nameFault(ctx, a, stage, s.faulty, s.fault)
+	}
+	return s, err
+}
+
+// nameFault puts the name of what a list belongs to into the fault of the list, before
+// its uid.
+func (e *ExportWork) nameFault(ctx context.Context, a Answers, stage string, l list, fault *IncompleteError) (*IncompleteError, error) {
+	owner := l.owner()
+	if owner == "" || stage == StageParents || stage == StageRead && len(e.parentLists()) == 0 {
+		return fault, nil
+	}
+	of := e.Elements(ctx, a)
+	if stage == StageRead {
+		of = elements(ctx, a, parentsPrefix+e.reach.parents+"/")
+	}
+	for el, err := range of {
+		if err != nil {
+			return nil, err
+		}
+		if keyOf("uid", el.JSON) != owner && (e.reach.field == "" || keyOf(e.reach.field, el.JSON) != owner) {
+			continue
+		}
+		who := aTarget{name: cmp.Or(keyOf("hostname", el.JSON), keyOf("name", el.JSON)), site: keyOf("siteName", el.JSON)}
+		if who.name != "" {
+			return &IncompleteError{Message: strings.Replace(fault.Message, " of "+owner, fmt.Sprintf(" of %s (%s)", who, owner), 1)}, nil
+		}
+	}
+	return fault, nil
 }
 
 // complete is the error of what the last stage and, where they could be passed

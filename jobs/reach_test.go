@@ -376,12 +376,46 @@ func TestSubject(t *testing.T) {
 
 func TestRequestName(t *testing.T) {
 	for key, want := range map[string]string{
-		"detail/0000012/7d3c/alerts-open/98/0000002": "alerts-open of 7d3c, page=2",
-		"list/devices/98/0000003":                    "devices, page=3",
+		"detail/0000012/7d3c/alerts-open/98/0000002": "alerts-open of 7d3c, page 3",
+		"list/devices/98/0000003":                    "devices, page 4",
 		"odd":                                        "odd",
 	} {
 		if got := RequestName(key); got != want {
 			t.Errorf("%s is %q, want %q", key, got, want)
+		}
+	}
+}
+
+// What was told of a list is not told of its request once more.
+func TestTold(t *testing.T) {
+	const why = "devices is incomplete: page 3 could not be read: 403 Forbidden; 4 of 5 elements came; and so is 1 more"
+	for key, want := range map[string]bool{
+		"list/devices/98/0000002": true, "list/devices/98/0000003": false, "list/sites/98/0000002": false,
+		"detail/0000012/7d3c/audit/98/0000000": false, "odd": false,
+	} {
+		if got := Told(why, key, "403 Forbidden"); got != want {
+			t.Errorf("%s: %v", key, got)
+		}
+		if Told(why, key, "404 Not Found") {
+			t.Errorf("%s: another reason", key)
+		}
+	}
+}
+
+// A list of one device that is refused is told by the name and the uid of the device.
+func TestRefusedListNamesItsOwner(t *testing.T) {
+	for _, tt := range []struct{ from, job, says string }{
+		{"device-alerts-open", "devices: [H0]", "device-alerts-open of H0 in Contoso (d0) is incomplete: it could not be read: 403 Forbidden"},
+		{"devices", "with: [audit]", "device-audit of H0 in Contoso (d0) is incomplete: it could not be read: 403 Forbidden"},
+	} {
+		d := exporter(t, tt.from, 50, func(req rmm.Request) reply {
+			if req.Path["deviceUid"] == "d0" {
+				return reply{status: 403}
+			}
+			return estate(req)
+		}, tt.job)
+		if why := d.incomplete(); !strings.HasPrefix(why, tt.says) {
+			t.Errorf("%s: %q, want %q", tt.from, why, tt.says)
 		}
 	}
 }

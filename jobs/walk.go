@@ -243,6 +243,8 @@ func (w walk) absent() bool { return w.refused() && w.failedPage == 0 }
 // fault says why the walk does not prove the list complete; "" when it does.
 func (w walk) fault() string {
 	switch {
+	case w.failed != "" && w.total > int64(w.elements):
+		return fmt.Sprintf("%s; %d of %d elements came", w.failed, w.elements, w.total)
 	case w.failed != "":
 		return w.failed
 	case w.moved:
@@ -293,7 +295,10 @@ func (t *tally) add(ans Answer, number, page int) (more bool, err error) {
 	w.pages++
 	if !ans.OK {
 		if w.failed == "" {
-			w.failed, w.failedPage, w.status = fmt.Sprintf("page %d could not be read: %s", page, ans.Reason), page, ans.HTTP
+			w.failed, w.failedPage, w.status = fmt.Sprintf("page %d could not be read: %s", page+1, ans.Reason), page, ans.HTTP
+			if page == 0 { // of one answer, as often as not
+				w.failed = "it could not be read: " + ans.Reason
+			}
 		}
 		return true, nil
 	}
@@ -395,6 +400,7 @@ type survey struct {
 	gone   []string // the owners of the first of these
 	open   int      // lists that cannot be proved complete
 	fault  *IncompleteError
+	faulty list // that the fault is about
 }
 
 // goneAtMost is how many of the owners without a list a survey names.
@@ -409,7 +415,7 @@ func (s *survey) add(l list, ws []walk, pageSize int) error {
 	switch {
 	case isFault:
 		if s.open++; s.fault == nil {
-			s.fault = fault
+			s.fault, s.faulty = fault, l
 		}
 	case err != nil:
 		return err
@@ -435,7 +441,11 @@ func (s *survey) incomplete() error {
 	case 1:
 		return s.fault
 	}
-	return &IncompleteError{Message: fmt.Sprintf("%s; and so are %d more", s.fault.Message, s.open-1)}
+	more := "so are %d more"
+	if s.open == 2 {
+		more = "so is %d more"
+	}
+	return &IncompleteError{Message: fmt.Sprintf("%s; and "+more, s.fault.Message, s.open-1)}
 }
 
 // join adds the lists of another survey that cannot be proved complete.

@@ -355,10 +355,10 @@ func TestRefusedPages(t *testing.T) {
 	}{
 		{"2", 404, ""},
 		{"2", 400, ""},
-		{"2", 403, "devices is incomplete: page 2 could not be read: 403 Forbidden"},
-		{"2", 500, "devices is incomplete: page 2 could not be read: 500 Internal Server Error"},
-		{"0", 404, "devices is incomplete: page 0 could not be read: 404 Not Found"},
-		{"0", 400, "devices is incomplete: page 0 could not be read: 400 Bad Request"},
+		{"2", 403, "devices is incomplete: page 3 could not be read: 403 Forbidden; 4 of 5 elements came"},
+		{"2", 500, "devices is incomplete: page 3 could not be read: 500 Internal Server Error; 4 of 5 elements came"},
+		{"0", 404, "devices is incomplete: it could not be read: 404 Not Found"},
+		{"0", 400, "devices is incomplete: it could not be read: 400 Bad Request"},
 	} {
 		t.Run(fmt.Sprintf("%d on page %s", tc.status, tc.page), func(t *testing.T) {
 			f := &fleet{items: numbered("uid", 1, 5)}
@@ -384,7 +384,7 @@ func TestRefusedPages(t *testing.T) {
 		}
 		return f.page(req)
 	}).incomplete()
-	if want := "devices is incomplete: page 1 could not be read: 500 Internal Server Error"; why != want {
+	if want := "devices is incomplete: page 2 could not be read: 500 Internal Server Error; 2 of 5 elements came"; why != want {
 		t.Errorf("two pages are missing: %q, want %q", why, want)
 	}
 	why = exporter(t, "devices", 2, func(req rmm.Request) reply {
@@ -393,7 +393,7 @@ func TestRefusedPages(t *testing.T) {
 		}
 		return f.page(req)
 	}).incomplete()
-	if want := "devices is incomplete after 4 walks: page 2 could not be read: 404 Not Found"; why != want {
+	if want := "devices is incomplete after 4 walks: page 3 could not be read: 404 Not Found; 4 of 5 elements came"; why != want {
 		t.Errorf("a page that is never there: %q, want %q", why, want)
 	}
 }

@@ -146,7 +146,9 @@ func (s *state) gapsOf(ctx context.Context, rec checkpoint.Run, why string) ([]s
 		return nil, err
 	}
 	for _, it := range failures {
-		gaps = append(gaps, jobs.RequestName(it.Key)+": "+it.Reason)
+		if !jobs.Told(why, it.Key, it.Reason) {
+			gaps = append(gaps, jobs.RequestName(it.Key)+": "+it.Reason)
+		}
 	}
 	if more := c.Failed + c.InDoubt - len(failures); more > 0 {
 		gaps = append(gaps, fmt.Sprintf("and %s more failed", count(int64(more), "request")))

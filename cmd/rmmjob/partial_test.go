@@ -42,10 +42,10 @@ func TestAllowPartialReadsAllThatItCan(t *testing.T) {
 		name, from, fault string
 		gaps              []string
 	}{
-		{"a page of the parents", "site-devices", "- match: {operation: sites, query: {page: '1'}}\n" + page, []string{"sites is incomplete: page 1", "sites, page=1: "}},
-		{"the list of a parent", "site-devices", "- match: {operation: site-devices, uid: SITE}\n" + page, []string{"site-devices of SITE", "site-devices of SITE, page=0: "}},
-		{"a detail", "devices\n  with: [audit]", detail, []string{"audit of DEVICE, page=0: 403"}},
-		{"a page and a detail", "devices\n  with: [audit]", "- match: {operation: devices, query: {page: '1'}}\n" + page + detail, []string{"devices is incomplete: page 1", "and so are 1 more", "devices, page=1: ", "audit of DEVICE, page=0: 403"}},
+		{"a page of the parents", "site-devices", "- match: {operation: sites, query: {page: '1'}}\n" + page, []string{"sites is incomplete: page 2"}},
+		{"the list of a parent", "site-devices", "- match: {operation: site-devices, uid: SITE}\n" + page, []string{"site-devices of ", "(SITE) is incomplete: it could not be read"}},
+		{"a detail", "devices\n  with: [audit]", detail, []string{"device-audit of ", "(DEVICE) is incomplete: it could not be read: 403"}},
+		{"a page and a detail", "devices\n  with: [audit]", "- match: {operation: devices, query: {page: '1'}}\n" + page + detail, []string{"devices is incomplete: page 2", "and so is 1 more", "audit of DEVICE: 403"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
