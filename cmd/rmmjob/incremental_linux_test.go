@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -53,16 +52,8 @@ func TestMeasureChanges(t *testing.T) {
 	path := b.write("fleet.yaml", "version: 1\nexport:\n  from: devices\n  second_walk: never\n  to: fleet.csv\n  changes: changes.csv\n")
 	plain := b.write("plain.yaml", "version: 1\nexport:\n  from: devices\n  second_walk: never\n  to: plain.csv\n")
 	night := func(job string) {
-		cmd := b.command("state", "run", job)
-		began := time.Now()
-		if out, err := cmd.Output(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-		if !ok {
-			t.Fatal("no account of the memory")
-		}
-		t.Logf("%s: %s, peak %d MiB", filepath.Base(job), time.Since(began).Round(time.Millisecond), usage.Maxrss>>10)
+		took, peak := b.measured("state", "run", job)
+		t.Logf("%s: %s, peak %d MiB", filepath.Base(job), took.Round(time.Millisecond), peak)
 	}
 	night(plain)
 	night(path)
