@@ -657,7 +657,8 @@ func FuzzTable(f *testing.F) {
 	})
 }
 
-// What a writer of CSV writes, the reader gives back, with any delimiter and any line end.
+// What a writer of CSV writes, the reader gives back, with any delimiter and any line end; of a formula that keeps a text
+// from being a number the text.
 func TestTableRoundTrip(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "in.csv")
 	rapid.Check(t, func(rt *rapid.T) {
@@ -682,7 +683,7 @@ func TestTableRoundTrip(t *testing.T) {
 		}
 		i := 0
 		for r, err := range table.Records() {
-			if err != nil || r.Number != i+1 || r.Cells[0] != fmt.Sprintf("d%d", i) || r.Cells[1] != rows[i] {
+			if err != nil || r.Number != i+1 || r.Cells[0] != fmt.Sprintf("d%d", i) || r.Cells[1] != unformula(rows[i]) {
 				rt.Fatalf("row %d is %q, want %q; error %v", i, r.Cells, rows[i], err)
 			}
 			i++
