@@ -182,6 +182,11 @@ func (p applier) check(ctx context.Context, stage string, a Answers) (Step, bool
 			} else {
 				kept++
 			}
+		case s == unseen && w.op.effect == creates && w.live.there && !p.set.AcceptDrift:
+			drifted++
+			step.Decisions = append(step.Decisions, Decision{
+				Key: w.item, Fate: FateFailed, Class: ClassDrifted, Reason: "a " + w.op.thing() + " of this name is there by now, and nobody can read its value",
+			})
 		case s == unseen:
 			blind++
 		case s == asWritten && w.reason != "":

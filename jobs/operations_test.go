@@ -86,7 +86,7 @@ func TestOperationPlans(t *testing.T) {
 		{
 			"new variables", "  operation: account-variable-create\n  rows: CSV\n  set: {name: '{n}', value: '{v}', masked: '{m}'}\n",
 			"n,v,m\nA,1,\nA,1,TRUE\nKey,whatever,true\nB,(clear),false\n",
-			[]string{"2 unchanged", "3 conflict: the variable is there with another masked; the update operation changes it", "4 unchanged", "5 change"},
+			[]string{"2 unchanged", "3 conflict: the variable is there with another masked; the update operation changes it", "4 unchanged: there is a variable of this name; its value is masked, so it cannot be compared", "5 change"},
 			[]string{"account-variable-create", "variables"},
 		},
 		{

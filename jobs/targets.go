@@ -151,7 +151,9 @@ func fill(o *object, op operation, set []Setting, element, settings json.RawMess
 			element = json.RawMessage("{}")
 		}
 	case op.effect == creates:
-		o.settled = true
+		if o.settled = true; hidden("value", element) {
+			o.why = "there is a variable of this name; its value is masked, so it cannot be compared"
+		}
 	}
 	old := oldValues(op, set, element)
 	for i := range old {

@@ -217,12 +217,17 @@ func (w *write) stands() (standing, string) {
 		if !v.there {
 			return asBefore, ""
 		}
+		told := asWritten
 		for i, c := range w.changes {
-			if c.Field != "name" && v.old[i].known && v.old[i].text != c.wanted() {
+			switch old := v.old[i]; {
+			case c.Field == "name":
+			case !old.known:
+				told = unseen
+			case old.text != c.wanted():
 				return edited, c.Field
 			}
 		}
-		return asWritten, ""
+		return told, ""
 	}
 	switch {
 	case !v.there && w.op.proxy:
