@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"rmmjob/checkpoint"
+	"rmmjob/internal/spell"
 	"rmmjob/jobs"
 	"rmmjob/runner"
 )
@@ -267,22 +268,13 @@ func (s *session) hintApply(ctx context.Context, requests int) error {
 	return nil
 }
 
-// count writes a number of things.
-func count(n int64, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return number(n) + " " + thing
+// count writes a number of things; see [spell.Count].
+func count[N int | int64](n N, thing string, plural ...string) string {
+	return spell.Count(n, thing, plural...)
 }
 
 // number writes a count with thousands apart.
-func number(n int64) string {
-	text := fmt.Sprint(n)
-	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
+func number[N int | int64](n N) string { return spell.Number(n) }
 
 // brief writes a duration as people read it, with tenths below a minute.
 func brief(d time.Duration) string {

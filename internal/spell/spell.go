@@ -1,6 +1,6 @@
-// Package spell finds what somebody probably meant who misspelt a word of a
-// small vocabulary: a verb, a key, a column. It is the one place that says how
-// near is near enough for a "did you mean".
+// Package spell gets words right. It finds what somebody probably meant who misspelt
+// a word of a small vocabulary: a verb, a key, a column, and is the one place that
+// says how near is near enough for a "did you mean". And it writes numbers of things.
 package spell
 
 import "strings"
