@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"errors"
 	"slices"
 	"testing"
 )
@@ -43,5 +44,42 @@ func TestHoldAndRevise(t *testing.T) {
 	}
 	if lanes, err := s.Lanes(t.Context(), "r"); !slices.Equal(lanes, []string{"read", "write"}) || err != nil {
 		t.Errorf("%q, %v", lanes, err)
+	}
+}
+
+// Held items are released in the order in which they were added, so many at a time.
+func TestRelease(t *testing.T) {
+	s := openNew(t, t.TempDir())
+	newRun(t, s, "r")
+	_, err := s.AddItems(t.Context(), "r", t0, slices.Values([]NewItem{
+		{Key: "b", Lane: "write", Held: true}, {Key: "a", Lane: "write", Held: true}, {Key: "c", Lane: "write", Held: true},
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		release int
+		want    []string
+	}{{0, nil}, {1, []string{"b"}}, {-1, []string{"a", "c"}}} {
+		if err := s.Release(t.Context(), "r", step.release); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for {
+			c, ok, _, err := s.Claim(t.Context(), "r", "write", t0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !ok {
+				break
+			}
+			got = append(got, c.Key)
+		}
+		if !slices.Equal(got, step.want) {
+			t.Errorf("after a release of %d: %q, want %q", step.release, got, step.want)
+		}
+	}
+	if err := s.Release(t.Context(), "none", 1); !errors.Is(err, ErrNotFound) {
+		t.Errorf("of no run: %v", err)
 	}
 }

@@ -366,6 +366,13 @@ func (s *Store) Absent(ctx context.Context, run string, limit int) (items []Item
 	return items, all, s.fail(ctx, doing, err)
 }
 
+// DoneFor counts the items of a run that are done for a reason that begins with the given text.
+func (s *Store) DoneFor(ctx context.Context, run, reason string) (n int, err error) {
+	err = s.read.QueryRowContext(ctx, `SELECT count(*) FROM items WHERE run = (SELECT seq FROM runs WHERE id = ?1) AND state = 'done'
+		AND substr(reason, 1, length(?2)) = ?2`, run, reason).Scan(&n)
+	return n, s.fail(ctx, "count items that are done", err)
+}
+
 // FailureCount is how many items of one class have failed.
 type FailureCount struct {
 	Lane, Class string

@@ -184,12 +184,12 @@ func TestFinish(t *testing.T) {
 		body string
 	}{
 		{"done", Done([]byte("ok")).Acked(Read), Item{State: StateDone, Attempts: 1, Sent: at(1), Finished: at(2)}, Run{Reads: 1}, "ok"},
-		{"done with nothing", Done(nil).Acked(Write), Item{State: StateDone, Attempts: 1, Sent: at(1), Finished: at(2)}, Run{Writes: 1}, ""},
+		{"done with nothing", Done(nil).Answered(204).Acked(Write), Item{State: StateDone, Attempts: 1, HTTP: 204, Sent: at(1), Finished: at(2)}, Run{Writes: 1}, ""},
 		{"skipped", Skipped("not there", 404), Item{State: StateSkipped, Attempts: 1, Reason: "not there", HTTP: 404, Sent: at(1), Finished: at(2)}, Run{}, ""},
 		{"failed", Failed("not_found", "404", 404), Item{State: StateFailed, Attempts: 1, Class: "not_found", Reason: "404", HTTP: 404, Sent: at(1), Finished: at(2)}, Run{}, ""},
 		{"retry", RetryAt(at(9), "500", 500).Acked(Read).Acked(Read), Item{State: StatePending, Attempts: 1, NotBefore: at(9), Reason: "500", HTTP: 500}, Run{Reads: 2}, ""},
 		{"released", Released("429").Throttled(), Item{State: StatePending, Reason: "429"}, Run{Throttled: 1}, ""},
-		{"in doubt", InDoubt("cut"), Item{State: StateInDoubt, Attempts: 1, Reason: "cut", Sent: at(1), Finished: at(2)}, Run{}, ""},
+		{"in doubt", InDoubt("service", "cut", 502), Item{State: StateInDoubt, Attempts: 1, Class: "service", Reason: "cut", HTTP: 502, Sent: at(1), Finished: at(2)}, Run{}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := openNew(t, t.TempDir())
@@ -354,7 +354,7 @@ func TestRetryAndResolve(t *testing.T) {
 	addPending(t, s, "r", "done", "failed", "doubt1", "doubt2", "doubt3", "doubt4")
 	for range 6 {
 		c := mustClaim(t, s, t0)
-		o := InDoubt("cut")
+		o := InDoubt("network", "cut", 0)
 		switch c.Key {
 		case "done":
 			o = Done(nil)

@@ -232,7 +232,7 @@ func (m *model) Finish(t *rapid.T) {
 		o, it.state, it.sent = Released("why"), StatePending, false
 		it.attempts--
 	case 5:
-		o, it.state = InDoubt("why"), StateInDoubt
+		o, it.state = InDoubt("network", "why", 0), StateInDoubt
 	}
 	if err := m.store.Finish(t.Context(), c, m.now, o.With(children...).Acked(Read)); err != nil {
 		t.Fatal(err)

@@ -33,6 +33,12 @@ func Skipped(reason string, http int) Outcome {
 	return Outcome{state: StateSkipped, reason: reason, http: http}
 }
 
+// Answered says with which status the item was answered well.
+func (o Outcome) Answered(http int) Outcome {
+	o.http = http
+	return o
+}
+
 // Failed ends the item without success. The class is a word to count failures by, http the status or 0.
 func Failed(class, reason string, http int) Outcome {
 	return Outcome{state: StateFailed, class: class, reason: reason, http: http}
@@ -48,8 +54,11 @@ func Released(reason string) Outcome {
 	return Outcome{state: StatePending, reason: reason, giveBack: true}
 }
 
-// InDoubt ends the item for now: it was sent, and only a person or another look can tell whether it took effect.
-func InDoubt(reason string) Outcome { return Outcome{state: StateInDoubt, reason: reason} }
+// InDoubt ends the item for now: it was sent, and only a person or another look can tell whether it took effect. The class
+// is the kind of failure that has lost its answer, http the status of what came instead, or 0.
+func InDoubt(class, reason string, http int) Outcome {
+	return Outcome{state: StateInDoubt, class: class, reason: reason, http: http}
+}
 
 // Ack is the kind of an acknowledged request.
 type Ack int
@@ -143,9 +152,9 @@ func (s *Store) Recover(ctx context.Context, run string, now time.Time) (Recover
 		if err != nil {
 			return err
 		}
-		if r.InDoubt, err = affected(tx.ExecContext(ctx, `UPDATE items SET state = 'in_doubt', lease = NULL, class = 'interrupted',
+		if r.InDoubt, err = affected(tx.ExecContext(ctx, `UPDATE items SET state = 'in_doubt', lease = NULL, class = ?,
 			reason = 'sent, and the program ended before the answer came', finished = ?
-			WHERE run = ? AND state = 'running' AND replay = 'ask' AND sent IS NOT NULL`, millis(now), seq)); err != nil {
+			WHERE run = ? AND state = 'running' AND replay = 'ask' AND sent IS NOT NULL`, ClassStopped, millis(now), seq)); err != nil {
 			return err
 		}
 		r.Returned, err = affected(tx.ExecContext(ctx, `UPDATE items SET state = 'pending', lease = NULL, sent = NULL,
@@ -162,8 +171,12 @@ const again = `UPDATE items SET state = 'pending', attempts = 0, not_before = 0,
 // Resolution is a person's word on an item in doubt.
 type Resolution string
 
-// ClassGivenUp is the class of failed items that a person has settled so.
-const ClassGivenUp = "given_up"
+// The classes that the checkpoint gives by itself: of failed items that a person has settled so, and of items in doubt
+// whose program died.
+const (
+	ClassGivenUp = "given_up"
+	ClassStopped = "stopped"
+)
 
 // What can be said: it took effect, it did not and shall not, or it shall be sent again.
 const (

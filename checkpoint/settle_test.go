@@ -91,7 +91,7 @@ func TestSettle(t *testing.T) {
 	s := openNew(t, t.TempDir())
 	newRun(t, s, "r")
 	addPending(t, s, "r", "done", "doubt1", "doubt2", "doubt3", "failed")
-	for _, o := range []Outcome{Done([]byte("answer")), InDoubt("lost"), InDoubt("lost"), InDoubt("lost"), Failed("rejected", "no", 400)} {
+	for _, o := range []Outcome{Done([]byte("answer")), InDoubt("network", "lost", 0), InDoubt("network", "lost", 0), InDoubt("network", "lost", 0), Failed("rejected", "no", 400)} {
 		if err := s.Finish(t.Context(), mustClaim(t, s, t0), t0, o); err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +138,7 @@ func TestSettle(t *testing.T) {
 
 // TestRetryChooses items by lane, state and class.
 func TestRetryChooses(t *testing.T) {
-	fails := []Outcome{Failed("service", "500", 500), Failed("rejected", "400", 400), Failed("drifted", "since", 0), InDoubt("lost")}
+	fails := []Outcome{Failed("service", "500", 500), Failed("rejected", "400", 400), Failed("drifted", "since", 0), InDoubt("network", "lost", 0)}
 	for _, tt := range []struct {
 		name string
 		what Again

@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"math"
@@ -103,8 +104,7 @@ func (c Change) apply(ctx context.Context, tx *sql.Tx, run int64, now time.Time)
 		}
 	}
 	if c.Release != 0 {
-		if _, err := tx.ExecContext(ctx, `UPDATE items SET held = 0 WHERE id IN
-			(SELECT id FROM items WHERE run = ? AND held = 1 ORDER BY id LIMIT ?)`, run, c.Release); err != nil {
+		if err := release(ctx, tx, run, c.Release); err != nil {
 			return err
 		}
 	}
@@ -191,4 +191,27 @@ func (s *Store) RowCounts(ctx context.Context, run string) (map[string]int, erro
 		return struct{}{}, err
 	}, `SELECT class, count(*) FROM plan_rows WHERE run = ? GROUP BY class`, seq)
 	return counts, s.fail(ctx, doing, err)
+}
+
+// RowsOf returns for each of the given items that has plan rows the first of these, by the key of the item.
+func (s *Store) RowsOf(ctx context.Context, run string, keys []string) (map[string]NewRow, error) {
+	const doing = "read plan rows of items"
+	seq, err := runSeq(ctx, s.read, run)
+	if err != nil {
+		return nil, s.fail(ctx, doing, err)
+	}
+	list, err := json.Marshal(keys)
+	if err != nil {
+		return nil, s.fail(ctx, doing, err)
+	}
+	rows, err := collect(ctx, s.read, func(rows *sql.Rows) (r NewRow, err error) {
+		err = rows.Scan(&r.Number, &r.Class, &r.ItemKey, &r.Payload)
+		return r, err
+	}, `SELECT min(number), class, item_key, payload FROM plan_rows
+		WHERE run = ? AND item_key IN (SELECT value FROM json_each(?)) GROUP BY item_key`, seq, string(list))
+	first := make(map[string]NewRow, len(rows))
+	for _, r := range rows {
+		first[r.ItemKey] = r
+	}
+	return first, s.fail(ctx, doing, err)
 }

@@ -27,8 +27,7 @@ func (p applier) begin(step Step) Step {
 		step.Stage, step.Hold = StagePlan, true
 		step.Items = held(step.Items)
 	case p.set.Canary > 0:
-		step.Stage, step.Release = StageCanary, p.set.Canary
-		step.Items = held(step.Items)
+		step.Stage, step.Items = StageCanary, held(step.Items)
 	default:
 		step.Stage = StageApply
 	}
@@ -63,11 +62,7 @@ func (p applier) settle(ctx context.Context, stage string, a Answers) (Step, err
 		}
 		step.Stage, step.Release = StageApply, -1
 		if p.set.Canary > 0 {
-			tried, err := loadWrites(ctx, a, triedOut)
-			if err != nil {
-				return Step{}, err
-			}
-			step.Stage, step.Release = StageCanary, max(0, p.set.Canary-len(tried))
+			step.Stage, step.Release = StageCanary, 0
 		}
 		return step, nil
 	case StageCanary:

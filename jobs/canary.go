@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"rmmjob/internal/spell"
 )
 
 // triedOut chooses the writes of the plan that were sent: not those that were held
@@ -12,8 +14,9 @@ func triedOut(ans Answer) bool {
 	return !ans.Settled.IsZero() && (ans.OK || ans.Doubt || ans.Class != "" && ans.Class != ClassDrifted && ans.Class != string(ClassProtected))
 }
 
-// canary reads the targets of the first writes back, once none of them is open.
-// One that failed stops the run.
+// canary sends the first writes of the plan one after the other, so that the first
+// that fails or stays in doubt stops the run before another one is sent. After the
+// last it reads their targets back.
 func (p applier) canary(ctx context.Context, a Answers) (Step, error) {
 	step, settled, err := p.doubts(ctx, StageCanary, a)
 	if err != nil || !settled {
@@ -23,17 +26,35 @@ func (p applier) canary(ctx context.Context, a Answers) (Step, error) {
 	if err != nil {
 		return Step{}, err
 	}
-	bad, why := 0, ""
-	for _, w := range writes {
+	for i, w := range writes {
 		if !w.ok {
-			bad, why = bad+1, w.reason
+			return Step{}, &GuardError{Guard: "canary", Message: fmt.Sprintf("write %d of the first %d %s, and nothing was sent after it: %s: %s",
+				i+1, p.set.Canary, w.fate(), w.who(), w.reason)}
 		}
 	}
-	if bad > 0 {
-		return Step{}, &GuardError{Guard: "canary", Message: fmt.Sprintf(
-			"%d of the first %d writes failed, and nothing else was sent; the last one: %s", bad, len(writes), why)}
+	if len(writes) < p.set.Canary {
+		left, err := anyWaiting(ctx, a)
+		if err != nil {
+			return Step{}, err
+		}
+		if left {
+			return Step{Stage: StageCanary, Release: 1, Note: step.Note}, nil
+		}
 	}
 	return p.look(ctx, a, canaryPrefix, StageTried, carried, step.Note)
+}
+
+// anyWaiting tells whether a write of the plan has not been sent.
+func anyWaiting(ctx context.Context, a Answers) (bool, error) {
+	for ans, err := range a.Answers(ctx, applyPrefix) {
+		if err != nil {
+			return false, err
+		}
+		if ans.Request.Op != "" && waiting(ans) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // tried stops the run where the first writes are not there, and else waits for
@@ -51,8 +72,8 @@ func (p applier) tried(ctx context.Context, a Answers) (Step, error) {
 		reason := "read back after the write: " + w.notThere(s, field)
 		step.Decisions = append(step.Decisions, Decision{Key: w.item, Fate: FateFailed, Class: ClassNotApplied, Reason: reason})
 		step.Guard = &GuardError{Guard: "canary", Message: fmt.Sprintf(
-			"%d of the first %d writes were acknowledged and are not there, and nothing else was sent; the last one, %s %s, %s",
-			len(step.Decisions), len(writes), w.op.thing(), w.target, reason)}
+			"%d of the first %s acknowledged and not there, and nothing else was sent; the last one, %s: %s",
+			len(step.Decisions), spell.Count(len(writes), "write is", "writes are"), w.who(), reason)}
 	}
 	if step.Guard != nil {
 		step.Stage = StageTried

@@ -23,6 +23,7 @@ type write struct {
 	op      *operation
 	listed  bool   // op is of the table; false for a free call
 	ok      bool   // it was acknowledged
+	doubt   bool   // its answer was lost
 	reason  string // why it is as it is; of one that is to be sent, that it was tried before
 	settled time.Time
 	changes []Change        // of all its rows, each field once
@@ -35,22 +36,6 @@ type write struct {
 	live    view
 
 	judge *judge // says whether it may be sent still; nil where it is not asked
-}
-
-// aTarget is how people know a target.
-type aTarget struct {
-	line            int
-	name, site, uid string
-}
-
-func (t aTarget) String() string {
-	switch {
-	case t.name != "" && t.site != "" && t.name != t.site:
-		return t.name + " in " + t.site
-	case t.name != "":
-		return t.name
-	}
-	return t.uid
 }
 
 // view is what a look has shown of the target of a write.
@@ -67,7 +52,7 @@ type view struct {
 
 // newWrite is the write of a stored item.
 func newWrite(ans Answer) *write {
-	w := &write{item: ans.Key, req: ans.Request, ok: ans.OK, reason: ans.Reason, settled: ans.Settled}
+	w := &write{item: ans.Key, req: ans.Request, ok: ans.OK, doubt: ans.Doubt, reason: ans.Reason, settled: ans.Settled}
 	w.op, w.listed = known(ans.Request.Op)
 	return w
 }

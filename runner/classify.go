@@ -33,17 +33,17 @@ type verdict struct {
 
 // Error classes, which separate "fix your data" from "try again".
 const (
-	classRejected   = "rejected"   // 400 and other refusals of the request itself
-	classPermission = "permission" // 403 of one operation or object
-	classNotFound   = "not_found"  // 404
-	classConflict   = "conflict"   // 409 that did not pass
-	classService    = "service"    // 5xx, 408
-	classNetwork    = "network"    // no answer
-	classProtocol   = "protocol"   // an answer that cannot be used
-	classThrottled  = "throttled"  // 429 or a block
-	classAuth       = "auth"       // login refused
-	classStopped    = "stopped"    // cut off by a stop
-	classBug        = "internal"   // a panic or a fault of our own
+	classRejected   = "rejected"              // 400 and other refusals of the request itself
+	classPermission = "permission"            // 403 of one operation or object
+	classNotFound   = "not_found"             // 404
+	classConflict   = "conflict"              // 409 that did not pass
+	classService    = "service"               // 5xx, 408
+	classNetwork    = "network"               // no answer
+	classProtocol   = "protocol"              // an answer that cannot be used
+	classThrottled  = "throttled"             // 429 or a block
+	classAuth       = "auth"                  // login refused
+	classStopped    = checkpoint.ClassStopped // cut off by a stop
+	classBug        = "internal"              // a panic or a fault of our own
 )
 
 // ErrorClasses are the classes of failed items that a run can have.

@@ -305,11 +305,14 @@ func (r *run) recheck(store context.Context) error {
 
 // advance stores a step: a new stage in one transaction with all that it adds
 // and decides, more of the same stage by and by, since doing that twice does no
-// harm.
+// harm. What is released is the last of it.
 func (r *run) advance(store context.Context, step jobs.Step) (err error) {
 	if step.Stage == r.stage {
 		if _, err = r.Store.Settle(store, r.RunID, time.Now(), settled(step.Decisions)); err == nil {
 			_, err = r.Store.AddItems(store, r.RunID, time.Now(), newItems(step.Items))
+		}
+		if err == nil && step.Release != 0 {
+			err = r.Store.Release(store, r.RunID, step.Release)
 		}
 	} else {
 		err = r.Store.Advance(store, r.RunID, time.Now(), r.stage, step.Stage, checkpoint.Change{

@@ -13,6 +13,7 @@ import (
 
 	"rmmjob/checkpoint"
 	"rmmjob/internal/rmm"
+	"rmmjob/internal/spell"
 	"rmmjob/jobs"
 	"rmmjob/throttle"
 )
@@ -96,7 +97,11 @@ func (r *run) serve(store context.Context, g grant, claim checkpoint.Claim) (res
 		}
 	}
 	res.cause = err
-	record(classify(op, err, said.Returned, r.work.Err() != nil), resp.Body, children)
+	v := classify(op, err, said.Returned, r.work.Err() != nil)
+	if err == nil {
+		v.status = resp.Status
+	}
+	record(v, resp.Body, children)
 	return res
 }
 
@@ -124,7 +129,7 @@ func (r *run) finish(store context.Context, claim checkpoint.Claim, v verdict, b
 	now := time.Now()
 	if v.action == actRetry && claim.Attempts >= attempts(v) {
 		v.action = actFail
-		v.reason = fmt.Sprintf("%s (after %d attempts)", v.reason, claim.Attempts)
+		v.reason = fmt.Sprintf("%s (after %s)", v.reason, spell.Count(claim.Attempts, "attempt"))
 		res.verdict = v
 	}
 	var o checkpoint.Outcome
@@ -138,7 +143,7 @@ func (r *run) finish(store context.Context, claim checkpoint.Claim, v verdict, b
 		if len(children) == 1 {
 			res.heir = children[0].Key
 		}
-		o, res.state = checkpoint.Done(body).With(added...), checkpoint.StateDone
+		o, res.state = checkpoint.Done(body).Answered(v.status).With(added...), checkpoint.StateDone
 	case actFail:
 		o, res.state = checkpoint.Failed(v.class, v.reason, v.status), checkpoint.StateFailed
 	case actSkip:
@@ -149,7 +154,7 @@ func (r *run) finish(store context.Context, claim checkpoint.Claim, v verdict, b
 	case actRelease:
 		o, res.state = checkpoint.Released(v.reason), checkpoint.StatePending
 	case actDoubt:
-		o, res.state = checkpoint.InDoubt(v.reason), checkpoint.StateInDoubt
+		o, res.state = checkpoint.InDoubt(v.class, v.reason, v.status), checkpoint.StateInDoubt
 	}
 	if v.class == classThrottled {
 		o = o.Throttled()
