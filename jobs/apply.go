@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+
+	"rmmjob/internal/spell"
 )
 
 // applier settles the stages that follow a plan. It needs nothing but what the
@@ -185,7 +187,7 @@ func (p applier) check(ctx context.Context, stage string, a Answers) (Step, bool
 		case s == unseen:
 			blind++
 		case s == asWritten && w.reason != "":
-			step.Decisions = append(step.Decisions, Decision{Key: w.item, Fate: FateDone, Reason: "found: it was carried out by an earlier try"})
+			step.Decisions = append(step.Decisions, Decision{Key: w.item, Fate: FateDone, Reason: Found + "it was carried out by an earlier try"})
 		case s == asWritten:
 			step.Decisions = append(step.Decisions, Decision{Key: w.item, Fate: FateUnchanged, Reason: "it is so already"})
 		case s == gone || s == edited && !p.set.AcceptDrift:
@@ -202,12 +204,12 @@ func (p applier) check(ctx context.Context, stage string, a Answers) (Step, bool
 	}
 	switch {
 	case kept > 0:
-		step.Note = fmt.Sprintf("%d of %d writes are held back: their targets are protected by now", kept, len(writes))
+		step.Note = fmt.Sprintf("%d of %s held back: protected by now", kept, spell.Count(len(writes), "write is", "writes are"))
 		if drifted > 0 {
-			step.Note += fmt.Sprintf("; %d: their targets were edited since the plan was made", drifted)
+			step.Note += fmt.Sprintf("; %d: edited since the plan was made", drifted)
 		}
 	case drifted > 0:
-		step.Note = fmt.Sprintf("%d of %d writes are held back: their targets were edited since the plan was made", drifted, len(writes))
+		step.Note = fmt.Sprintf("%d of %s held back: edited since the plan was made", drifted, spell.Count(len(writes), "write is", "writes are"))
 	case blind > 0 && blind == len(writes):
 		step.Note = "whether the targets were edited since the plan was made cannot be read"
 	}
@@ -234,9 +236,10 @@ func (p applier) readBack(ctx context.Context, a Answers) (Step, error) {
 			})
 		}
 	}
-	step.Note = fmt.Sprintf("%d writes were read back: %d are as sent, %d are not", len(writes), len(writes)-missing-blind, missing)
+	step.Note = fmt.Sprintf("%s read back: %s as sent, %s not", spell.Count(len(writes), "write was", "writes were"),
+		spell.Count(len(writes)-missing-blind, "is", "are"), spell.Count(missing, "is", "are"))
 	if blind > 0 {
-		step.Note += fmt.Sprintf(", %d cannot be read back", blind)
+		step.Note += fmt.Sprintf(", %d that cannot be read back", blind)
 	}
 	return step, nil
 }

@@ -9,9 +9,15 @@ import (
 )
 
 // triedOut chooses the writes of the plan that were sent: not those that were held
-// back before.
+// back before, nor one that a person has given up.
 func triedOut(ans Answer) bool {
-	return !ans.Settled.IsZero() && (ans.OK || ans.Doubt || ans.Class != "" && ans.Class != ClassDrifted && ans.Class != string(ClassProtected))
+	switch {
+	case ans.Settled.IsZero():
+		return false
+	case ans.OK, ans.Doubt:
+		return true
+	}
+	return !slices.Contains([]string{"", ClassDrifted, string(ClassProtected), ClassGivenUp}, ans.Class)
 }
 
 // canary sends the first writes of the plan one after the other, so that the first
@@ -86,7 +92,8 @@ func (p applier) tried(ctx context.Context, a Answers) (Step, error) {
 	if len(rest) == 0 {
 		return Step{Stage: StageApply}, nil
 	}
-	return Step{Stage: StageWait, Hold: true, Note: fmt.Sprintf("%d writes were tried out, %d are left", len(writes), len(rest))}, nil
+	return Step{Stage: StageWait, Hold: true, Note: fmt.Sprintf("%s tried out, %s left",
+		spell.Count(len(writes), "write was", "writes were"), spell.Count(len(rest), "is", "are"))}, nil
 }
 
 // Trial is one field of a write that was tried out.

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"rmmjob/internal/rmm"
+	"rmmjob/internal/spell"
 )
 
 // CheckWork looks what became of the writes of a run that are in doubt, and sends
@@ -120,7 +121,7 @@ func (c *CheckWork) decide(writes []*write, made map[string]bool) Step {
 				missing++
 				continue
 			}
-			d.Fate, d.Reason, known = FateDone, "found in the activity log: the job was made", true
+			d.Fate, d.Reason, known = FateDone, Found + "the job is in the activity log", true
 		}
 		switch {
 		case !known:
@@ -135,9 +136,9 @@ func (c *CheckWork) decide(writes []*write, made map[string]bool) Step {
 		}
 		step.Decisions = append(step.Decisions, d)
 	}
-	step.Note = fmt.Sprintf("of %d writes in doubt %d were carried out, %d were not found", len(writes), found, missing)
+	step.Note = fmt.Sprintf("of %s in doubt: %d carried out, %d not found", spell.Count(len(writes), "write"), found, missing)
 	if others > 0 {
-		step.Note += fmt.Sprintf(", %d found something else there", others)
+		step.Note += fmt.Sprintf(", %d that found something else there", others)
 	}
 	if untold > 0 {
 		step.Note += fmt.Sprintf(", %d cannot be looked up", untold)

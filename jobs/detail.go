@@ -10,6 +10,7 @@ import (
 
 	"rmmjob/internal/output"
 	"rmmjob/internal/rmm"
+	"rmmjob/internal/spell"
 )
 
 // detailOps tells which operation reads a detail of an element: by the class of the device where that matters, else
@@ -193,7 +194,7 @@ func (e *ExportWork) withoutDetail(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of the details are missing: the service has none (404 or 400), as for a device that was never audited", n)
+	return spell.Count(n, "detail is", "details are") + " missing: the service has none (404 or 400), as for a device that was never audited"
 }
 
 // bare yields the elements as records, with what they belong to and without details.

@@ -8,6 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"rmmjob/internal/rmm"
+	"rmmjob/internal/spell"
 )
 
 // Writes of the class verify leave something that can be looked up: a name that
@@ -46,12 +47,13 @@ func (p applier) doubts(ctx context.Context, stage string, a Answers) (step Step
 		}
 	}
 	if len(newer) == 0 || last.number >= maxRounds {
-		note := fmt.Sprintf("%d writes whose answers were lost stay in doubt: what was looked up did not tell", len(writes))
+		note := spell.Count(len(writes), "write whose answer was lost stays", "writes whose answers were lost stay") +
+			" in doubt: what was looked up did not tell"
 		return Step{Done: true, Note: note}, true, nil
 	}
 	return Step{
 		Stage: stage, Items: newLook(lookupPrefix, last.number+1, slices.Values(newer)).items(p.set.pageSize()),
-		Note: fmt.Sprintf("%d writes whose answers were lost are looked up", len(newer)),
+		Note: spell.Count(len(newer), "write whose answer was lost is", "writes whose answers were lost are") + " looked up",
 	}, false, nil
 }
 
@@ -84,9 +86,10 @@ func (p applier) decide(ctx context.Context, stage string, a Answers, n int, wri
 		step.Decisions = append(step.Decisions, d)
 	}
 	step.Stage = stage
-	step.Note = fmt.Sprintf("of %d writes whose answers were lost %d were carried out and %d are sent again", len(step.Decisions), done, len(step.Decisions)-done-others)
+	step.Note = fmt.Sprintf("of %s lost: %d carried out, %d to be sent again",
+		spell.Count(len(step.Decisions), "write whose answer was", "writes whose answers were"), done, len(step.Decisions)-done-others)
 	if others > 0 {
-		step.Note += fmt.Sprintf("; %d found something else there", others)
+		step.Note += fmt.Sprintf(", %d that found something else there", others)
 	}
 	return step, false, nil
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"rmmjob/internal/spell"
 )
 
 // FreeClears is how many fields a plan may empty unless somebody allows more.
@@ -28,17 +30,17 @@ func (p *plan) guard() error {
 	}
 	switch {
 	case u.OnRowFault == "stop" && held > 0:
-		return refuse("on_row_fault", "%d of %d rows cannot be applied and on_row_fault is stop", held, rows)
+		return refuse("on_row_fault", "%d of %s cannot be applied and on_row_fault is stop", held, spell.Count(rows, "row"))
 	case !g.MaxNotFound.Allows(missing, rows):
-		return refuse("max_not_found", "%d of %d rows have no %s, max_not_found is %s", missing, rows, p.op.thing(), g.MaxNotFound)
+		return refuse("max_not_found", "%d of %s without a %s, max_not_found is %s", missing, spell.Count(rows, "row is", "rows are"), p.op.thing(), g.MaxNotFound)
 	case !maxRejected.Allows(held, rows):
-		return refuse("max_rejected", "%d of %d rows cannot be applied, max_rejected is %s", held, rows, maxRejected)
+		return refuse("max_rejected", "%d of %s cannot be applied, max_rejected is %s", held, spell.Count(rows, "row"), maxRejected)
 	case !g.MaxPercent.Allows(p.writes, p.fleet):
-		return refuse("max_percent", "the plan changes %d of %d %ss (%.1f%%), max_percent is %s", p.writes, p.fleet, p.op.thing(), 100*float64(p.writes)/float64(p.fleet), g.MaxPercent)
+		return refuse("max_percent", "the plan changes %d of %s (%.1f%%), max_percent is %s", p.writes, spell.Count(p.fleet, p.op.thing()), 100*float64(p.writes)/float64(p.fleet), g.MaxPercent)
 	case !g.MaxChanges.Allows(p.writes, rows):
-		return refuse("max_changes", "the plan changes %d %ss, max_changes is %s", p.writes, p.op.thing(), g.MaxChanges)
+		return refuse("max_changes", "the plan changes %s, max_changes is %s", spell.Count(p.writes, p.op.thing()), g.MaxChanges)
 	case !maxClears.Allows(p.clears, rows):
-		return refuse("max_clears", "the plan clears %d fields, max_clears is %s", p.clears, maxClears)
+		return refuse("max_clears", "the plan clears %s, max_clears is %s", spell.Count(p.clears, "field"), maxClears)
 	}
 	return nil
 }

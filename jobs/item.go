@@ -113,10 +113,11 @@ type Decision struct {
 	Reason string // free of cell values; required for FateFailed
 }
 
-// Error classes of writes that a look has failed.
+// Error classes of writes that a look or a person has failed.
 const (
 	ClassDrifted    = "drifted"     // the target was edited since the plan was made
 	ClassNotApplied = "not_applied" // acknowledged, and read back it is not there
+	ClassGivenUp    = "given_up"    // a person has said that it was not carried out, and is not to be
 )
 
 // IncompleteError says that a list could not be read in a way that proves that

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"rmmjob/internal/rmm"
+	"rmmjob/internal/spell"
 )
 
 // Devices can be found by what the list of devices does not tell: the addresses of their network interfaces, which one list
@@ -160,6 +161,6 @@ func (u *UpdateWork) spreadAudits(ctx context.Context, a Answers) (Step, error) 
 		}
 		items = append(items, it)
 	}
-	note := fmt.Sprintf("serial numbers are in the audits: one more read for each of %d devices, and once more for each that is written", len(items))
+	note := fmt.Sprintf("serial numbers are in the audits: one more read for each of %s, and once more for each that is written", spell.Count(len(items), "device"))
 	return Step{Stage: StageRead, Items: slices.Values(items), Note: note}, nil
 }

@@ -51,6 +51,12 @@ func orLine(name string, line int) string {
 	return name
 }
 
+// Found begins the reason of a write that is done though its answer was lost: a look has
+// found its effect.
+const Found = "found: "
+
+const foundLost = Found + "it was carried out, though its answer was lost"
+
 // who names the target of a write together with what kind of thing it is.
 func (w *write) who() string {
 	switch {

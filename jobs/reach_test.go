@@ -235,7 +235,7 @@ func TestCase_D17_DetailsByClass(t *testing.T) {
 	if n := d.tally(); skipped != 4 || n["device-audit"] != 2 || n["printer-audit"] != 1 || n["esxi-audit"] != 1 || n["device-software"] != 2 {
 		t.Errorf("%d are skipped, requests %v", skipped, n)
 	}
-	if note := strings.Join(d.notes, "\n"); !strings.Contains(note, "1 of the details are missing") {
+	if note := strings.Join(d.notes, "\n"); !strings.Contains(note, "1 detail is missing") {
 		t.Errorf("notes %q", note)
 	}
 }

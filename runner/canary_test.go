@@ -93,6 +93,13 @@ func TestCanaryStopsAtTheFirst(t *testing.T) {
 	}
 }
 
+// What a person has given up is known by one word everywhere.
+func TestGivenUpIsOneWord(t *testing.T) {
+	if jobs.ClassGivenUp != checkpoint.ClassGivenUp {
+		t.Errorf("%q and %q", jobs.ClassGivenUp, checkpoint.ClassGivenUp)
+	}
+}
+
 // A quick job whose answer is lost stops a trial as well: nobody knows what it did.
 func TestCanaryStopsInDoubt(t *testing.T) {
 	bubble(t, func(t *testing.T) {

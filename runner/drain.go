@@ -10,6 +10,7 @@ import (
 
 	"rmmjob/checkpoint"
 	"rmmjob/internal/rmm"
+	"rmmjob/internal/spell"
 	"rmmjob/jobs"
 	"rmmjob/throttle"
 )
@@ -261,7 +262,7 @@ func (r *run) record(store context.Context, res result, now time.Time) error {
 		r.sum.Retries++
 	}
 	r.health(res, now)
-	r.guard(res)
+	r.guard(store, res)
 	switch {
 	case v.halt != "":
 		r.stopAs(v.halt, res.cause)
@@ -344,7 +345,7 @@ type streak struct {
 }
 
 // guard stops the run when its failures show that going on does harm.
-func (r *run) guard(res result) {
+func (r *run) guard(store context.Context, res result) {
 	v := res.verdict
 	switch v.action {
 	case actDone, actSkip:
@@ -364,7 +365,7 @@ func (r *run) guard(res result) {
 	r.errors++
 	if r.limit >= 0 && r.errors > r.limit {
 		r.stopAs(checkpoint.RunGuard, &jobs.GuardError{Guard: "max_errors", Message: fmt.Sprintf(
-			"%d writes failed, max_errors is %d; the last one: %s", r.errors, r.limit, v.reason)})
+			"%s failed, max_errors is %d; the last one, %s: %s", spell.Count(r.errors, "write"), r.limit, r.who(store, res.key), v.reason)})
 	}
 	key := fmt.Sprintf("%s %d %s", v.class, v.status, res.op)
 	if r.streak.key != key {
@@ -372,7 +373,7 @@ func (r *run) guard(res result) {
 	}
 	if r.streak.n++; r.streak.n >= sameFailures && !ofTheRow(v) {
 		r.stopAs(checkpoint.RunGuard, &jobs.GuardError{Guard: "early_stop", Message: fmt.Sprintf(
-			"%d items in a row failed alike: %s", r.streak.n, v.reason)})
+			"%s in a row failed alike; the last one, %s: %s", spell.Count(r.streak.n, "write"), r.who(store, res.key), v.reason)})
 	}
 }
 
