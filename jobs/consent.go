@@ -2,10 +2,10 @@ package jobs
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"rmmjob/internal/rmm"
+	"rmmjob/internal/spell"
 )
 
 // Consent is what a person agrees to who lets the rest of a stored plan be sent.
@@ -52,10 +52,10 @@ func ConsentOf(ctx context.Context, a Answers, maxClears int) (Consent, error) {
 		c.Deeds = append(c.Deeds, op.deed(count[op.name]))
 	}
 	if clears > 0 {
-		c.Deeds = append(c.Deeds, "clears "+things(clears, "field"))
+		c.Deeds = append(c.Deeds, "clears "+spell.Count(clears, "field"))
 	}
 	if c.Why == "" && clears > maxClears {
-		c.Why = fmt.Sprintf("it clears %d fields", clears)
+		c.Why = "it clears " + spell.Count(clears, "field")
 	}
 	return c, nil
 }
@@ -65,29 +65,21 @@ func (op operation) deed(n int) string {
 	thing := op.thing()
 	switch {
 	case op.effect == moves:
-		return "moves " + things(n, thing) + " to another site"
+		return "moves " + spell.Count(n, thing) + " to another site"
 	case op.effect == starts:
-		return "runs a component on " + things(n, thing)
+		return "runs a component on " + spell.Count(n, thing)
 	case op.effect == calls:
-		return "sends " + things(n, thing)
+		return "sends " + spell.Count(n, thing)
 	case op.effect == mutes:
-		return "mutes or unmutes " + things(n, thing)
+		return "mutes or unmutes " + spell.Count(n, thing)
 	case op.proxy && op.effect == removes:
-		return "removes the proxies of " + things(n, thing)
+		return "removes the proxies of " + spell.Count(n, thing)
 	case op.proxy:
-		return "changes the proxies of " + things(n, thing)
+		return "changes the proxies of " + spell.Count(n, thing)
 	}
 	verb := map[effect]string{sets: "changes ", creates: "creates ", ensures: "sets ", removes: "deletes ", resolves: "closes "}[op.effect]
 	whose := map[subject]string{aSiteVariable: " of sites", anAccountVariable: " of the account"}[op.on]
-	return verb + things(n, thing) + whose
-}
-
-// things is a number of things of a kind.
-func things(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
+	return verb + spell.Count(n, thing) + whose
 }
 
 // String is the deeds in one sentence that follows "this".

@@ -102,7 +102,7 @@ func (w *write) settleDoubt() (d Decision, known bool) {
 	case asBefore:
 		d.Fate = FateAgain
 	case asWritten:
-		d.Fate, d.Reason = FateDone, "found: it was carried out, though its answer was lost"
+		d.Fate, d.Reason = FateDone, foundLost
 	case edited:
 		d.Fate, d.Class, d.Reason = FateFailed, ClassDrifted, w.whyNot(s, field, "since the plan was made")
 		if w.op.effect == creates {

@@ -63,9 +63,9 @@ func (s *session) appliable() error {
 		return usagef("the plan of run %s is not finished: it is %s", rec.ID, lastWord(rec)).
 			withHint("finish it and look: %s", s.nextCommand("resume", rec.ID))
 	case unfinished(rec.State):
-		return usagef("run %s has been begun already: it is %s", rec.ID, rec.State).withHint("to go on with it: %s", s.nextCommand("resume", rec.ID))
+		return usagef("run %s has been begun already: it is %s", rec.ID, stateWord(string(rec.State))).withHint("to go on with it: %s", s.nextCommand("resume", rec.ID))
 	default:
-		return usagef("run %s has no plan that waits: it is %s", rec.ID, rec.State).withHint("what became of it: %s", s.nextCommand("show", rec.ID))
+		return usagef("run %s has no plan that waits: it is %s", rec.ID, stateWord(string(rec.State))).withHint("what became of it: %s", s.nextCommand("show", rec.ID))
 	}
 }
 
@@ -95,7 +95,7 @@ func (s *session) agreed(ctx context.Context) error {
 // tellAge tells what a person should know of a plan that was made a while ago.
 func (s *session) tellAge() {
 	if age := s.now().Sub(s.rec.Created); age > oldPlan {
-		s.warn("the plan is %d days old; what was edited since is held back, but what has been added is not in it", int(age.Hours()/24))
+		s.warn("the plan is %s old; what was edited since is held back, but what has been added is not in it", count(int(age.Hours()/24), "day"))
 	}
 	if s.about.UndoOf != "" {
 		return

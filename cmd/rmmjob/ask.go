@@ -32,7 +32,7 @@ func (s *state) atWork(ctx context.Context, prefix string) (checkpoint.Run, erro
 	if r.State == checkpoint.RunRunning {
 		shown = stateCrashed
 	}
-	e := usagef("run %s is not at work: it is %s", r.ID, shown)
+	e := usagef("run %s is not at work: it is %s", r.ID, stateWord(shown))
 	if canResume(shown) {
 		e = e.withHint("to go on with it: %s", s.a.nextCommand("resume", r.ID))
 	}
@@ -74,7 +74,7 @@ func (s *state) ask(ctx context.Context, r checkpoint.Run, verb string, arg cont
 				return fail(exitStopped, "not waited for run %s to take it", r.ID)
 			}
 			if now, err := s.store.Run(context.WithoutCancel(ctx), r.ID); err == nil && !s.working(now) {
-				return usagef("run %s has ended meanwhile: it is %s", r.ID, now.State)
+				return usagef("run %s has ended meanwhile: it is %s", r.ID, stateWord(string(now.State)))
 			}
 			return fail(exitLocalIO, "run %s has not answered within %s; it will do as asked when its process goes on", r.ID, askPatience)
 		}

@@ -238,7 +238,7 @@ func lastWord(rec checkpoint.Run) string {
 	if rec.State == checkpoint.RunRunning {
 		return "cut off"
 	}
-	return string(rec.State)
+	return stateWord(string(rec.State))
 }
 
 // refuseInDoubt refuses a new run while the last one has writes that nobody
@@ -249,7 +249,7 @@ func (s *session) refuseInDoubt(ctx context.Context, last checkpoint.Run) error 
 		return err
 	}
 	s.result.Run, s.result.State = last.ID, string(last.State)
-	return fail(exitInDoubt, "run %s has %d writes whose fate is unknown and that must not be repeated blindly", last.ID, n).
+	return fail(exitInDoubt, "run %s has %s unknown and that must not be repeated blindly", last.ID, count(n, "write whose fate is", "writes whose fate is")).
 		withHint("look at them: %s", s.nextCommand("resolve", last.ID)).
 		withHint("look for them in the account: %s", s.nextCommand("resolve", last.ID, "--check")).
 		withHint("start all the same: %s", s.nextCommand("run", "--new", s.job.Path))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"rmmjob/checkpoint"
 	"rmmjob/jobs"
@@ -76,10 +77,12 @@ func (s *session) conclude(sum runner.Summary, err error) error {
 		s.result.State, s.result.Next = stateWaiting, s.nextCommand("apply", rec.ID)
 	case unfinished(state):
 		s.result.Next = s.resumeCommand()
-	case state == checkpoint.RunPartial || state == checkpoint.RunInDoubt:
-		if err := s.proposeNext(ctx, state); err != nil {
+	default:
+		hints, err := s.proposeNext(ctx, state, sum.Stage, sum.Counts)
+		if err != nil {
 			return err
 		}
+		hint = lines(append([]string{hint}, hints...)...)
 	}
 	if err := s.report(ctx, sum); err != nil {
 		return err
@@ -92,6 +95,11 @@ func (s *session) conclude(sum runner.Summary, err error) error {
 	}
 	if cause != nil {
 		return &exitError{code: code, err: cause, hint: hint}
+	}
+	for line := range strings.SplitSeq(hint, "\n") {
+		if line != "" {
+			s.hint("%s", line)
+		}
 	}
 	return nil
 }

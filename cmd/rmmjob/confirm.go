@@ -121,11 +121,11 @@ func (s *session) agreeTwice(ctx context.Context, risky []checkpoint.Item) error
 		return nil
 	}
 	if s.mayAsk() {
-		t := newTable("key", "sent", "what is known")
-		for _, it := range risky[:min(n, shownTargets)] {
-			t.add(it.Key, clock(&it.Sent), it.Reason)
+		shown, err := s.doubtsOf(ctx, risky[:min(n, shownTargets)])
+		if err != nil {
+			return err
 		}
-		t.write(s.stderr)
+		printDoubts(s.stderr, shown)
 		if n > shownTargets {
 			fmt.Fprintf(s.stderr, "and %s more\n", number(int64(n-shownTargets)))
 		}

@@ -124,11 +124,11 @@ func (a *app) exportable(ctx context.Context, st *state, rec checkpoint.Run, par
 	case partial:
 		return st.gapsOf(ctx, rec, rec.Error)
 	case unfinished(rec.State):
-		return nil, usagef("run %s is not finished: it is %s", rec.ID, rec.State).
+		return nil, usagef("run %s is not finished: it is %s", rec.ID, stateWord(string(rec.State))).
 			withHint("go on with it: %s", a.nextCommand("resume", rec.ID)).
 			withHint("or add --allow-partial to have what came so far")
 	}
-	return nil, fail(exitIncomplete, "run %s is %s: %s", rec.ID, rec.State, rec.Error).
+	return nil, fail(exitIncomplete, "run %s is %s: %s", rec.ID, stateWord(string(rec.State)), rec.Error).
 		withHint("add --allow-partial to have what came")
 }
 

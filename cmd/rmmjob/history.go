@@ -9,6 +9,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"rmmjob/checkpoint"
+	"rmmjob/jobs"
 )
 
 // stateCrashed is shown for a run that says it is running while nobody holds
@@ -60,6 +61,9 @@ func (s *state) describeRun(ctx context.Context, r checkpoint.Run) (runInfo, err
 		Stage: r.Stage, ExitCode: r.ExitCode, Created: r.Created.UTC(), Resumes: r.Resumes, Counts: runCounts(r, c), jobKey: r.JobKey,
 	}
 	info.Counts.Reused = int64(reused)
+	if info.Counts.Found, err = s.found(ctx, r); err != nil {
+		return runInfo{}, err
+	}
 	if r.Error != "" {
 		info.Error = &r.Error
 	}
@@ -94,6 +98,16 @@ func (s *state) describeRun(ctx context.Context, r checkpoint.Run) (runInfo, err
 		info.State = statePaused
 	}
 	return info, nil
+}
+
+// found counts the writes of a run that nobody acknowledged and that were found to have
+// been carried out.
+func (s *state) found(ctx context.Context, r checkpoint.Run) (int64, error) {
+	if r.Kind == kindExport {
+		return 0, nil
+	}
+	n, err := s.store.DoneFor(ctx, r.ID, jobs.Found)
+	return int64(n), err
 }
 
 // leftText is what a run at work says of its time left and of who has paused it, for

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"rmmjob/checkpoint"
 	"rmmjob/jobs"
@@ -10,50 +11,89 @@ import (
 	"rmmjob/throttle"
 )
 
-// goingOn is the command that goes on with a run in a state; "" where nothing is open.
-func (a *app) goingOn(run, state string) string {
+// goingOn is the command that goes on with a run as it is shown; "" where nothing is
+// open, or where nothing but a person can tell what is right.
+func (a *app) goingOn(ctx context.Context, st *state, r runInfo) (string, error) {
+	state := checkpoint.RunState(r.State)
 	switch {
-	case state == stateWaiting:
-		return a.nextCommand("apply", run)
-	case canResume(state):
-		return a.nextCommand("resume", run)
-	case state == string(checkpoint.RunInDoubt):
-		return a.nextCommand("resolve", run)
+	case r.State == stateWaiting, state == checkpoint.RunPlanned && r.Stage == jobs.StagePlan:
+		return a.nextCommand("apply", r.Run), nil
+	case canResume(r.State):
+		return a.nextCommand("resume", r.Run), nil
+	case r.Kind == kindExport:
+		return "", nil
 	}
-	return ""
+	return a.mending(ctx, st, state, r.Run, r.Stage, r.Counts.InDoubt > 0)
 }
 
-// proposeNext tells what can be done about a run that has ended with failures: look
-// into what is in doubt, write over what was edited, or send once more what may pass
-// by then.
-func (s *session) proposeNext(ctx context.Context, state checkpoint.RunState) error {
-	if s.job.Update == nil {
-		return nil
+// mending is the command that takes up what an update has left: a look into what is in
+// doubt, or another try of what may pass by now. After a guard has stopped the run in
+// the middle of its writes, that is for a person to decide.
+func (a *app) mending(ctx context.Context, st *state, state checkpoint.RunState, run, stage string, doubt bool) (string, error) {
+	trial := state == checkpoint.RunGuard && (stage == jobs.StageCanary || stage == jobs.StageTried)
+	switch {
+	case state != checkpoint.RunPartial && state != checkpoint.RunInDoubt && state != checkpoint.RunGuard:
+		return "", nil
+	case doubt:
+		return a.nextCommand("resolve", run), nil
+	case state == checkpoint.RunGuard && !trial:
+		return "", nil
 	}
-	if state == checkpoint.RunInDoubt {
-		s.result.Next = s.nextCommand("resolve", s.rec.ID)
-		return nil
+	left, err := st.failedWrites(ctx, run)
+	if err != nil || left.passing == 0 {
+		return "", err
 	}
-	failures, err := s.st.store.FailureCounts(ctx, s.rec.ID)
-	if err != nil {
-		return err
-	}
-	drifted, passing := 0, 0
+	return a.nextCommand("retry", run), nil
+}
+
+// failedWrites counts the writes of a run that failed: those whose targets were edited,
+// and those that another try may get through.
+type failedWrites struct{ drifted, passing int }
+
+func (s *state) failedWrites(ctx context.Context, run string) (left failedWrites, err error) {
+	failures, err := s.store.FailureCounts(ctx, run)
 	for _, f := range failures {
 		switch {
 		case f.Lane == "" || f.Lane == throttle.Read: // never was a write
 		case f.Class == jobs.ClassDrifted:
-			drifted += f.Items
+			left.drifted += f.Items
 		case slices.Contains(runner.TransientClasses(), f.Class), slices.Contains(runner.DataClasses(), f.Class), f.Class == jobs.ClassNotApplied:
-			passing += f.Items
+			left.passing += f.Items
 		}
 	}
-	if passing > 0 {
-		s.result.Next = s.nextCommand("retry", s.rec.ID)
+	return left, err
+}
+
+// proposeNext tells what can be done about a run that has ended with failures: the next
+// command, and hints at what else there is.
+func (s *session) proposeNext(ctx context.Context, state checkpoint.RunState, stage string, c checkpoint.Counts) (hints []string, err error) {
+	if s.job.Update == nil || stage == jobs.StagePlan {
+		return nil, nil
 	}
-	if drifted > 0 {
-		s.hint("%s were edited since the plan was made; to write over what is there now: %s",
-			count(int64(drifted), "target"), s.nextCommand("retry", s.rec.ID, "--class", jobs.ClassDrifted))
+	if s.result.Next, err = s.mending(ctx, s.st, state, s.rec.ID, stage, c.InDoubt > 0); err != nil {
+		return nil, err
 	}
-	return nil
+	left, err := s.st.failedWrites(ctx, s.rec.ID)
+	if err != nil {
+		return nil, err
+	}
+	if left.drifted > 0 {
+		hints = append(hints, count(left.drifted, "target was", "targets were")+" edited since the plan was made; to write over what is there now: "+
+			s.nextCommand("retry", s.rec.ID, "--class", jobs.ClassDrifted))
+	}
+	if state != checkpoint.RunGuard {
+		return hints, nil
+	}
+	if stage == jobs.StageApply && c.Pending > 0 {
+		hints = append(hints, "to try what failed again and send the rest as well: "+s.nextCommand("retry", s.rec.ID, "--not-attempted"))
+	}
+	if s.rec.Writes > 0 && s.about.UndoOf == "" {
+		hints = append(hints, "to take back what was done: "+s.nextCommand("undo", s.rec.ID))
+	}
+	return hints, nil
+}
+
+// lines joins hints.
+func lines(hints ...string) string {
+	return strings.Join(slices.DeleteFunc(hints, func(h string) bool { return h == "" }), "\n")
 }

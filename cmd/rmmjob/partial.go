@@ -128,7 +128,7 @@ func (s *session) partialHint() string {
 // were not sent.
 func (s *state) gapsOf(ctx context.Context, rec checkpoint.Run, why string) ([]string, error) {
 	if why == "" {
-		why = fmt.Sprintf("the run is %s", rec.State)
+		why = "the run is " + stateWord(string(rec.State))
 	}
 	if rec.State == checkpoint.RunSuperseded {
 		why = "the run was given up for another before it was complete: " + why

@@ -35,6 +35,9 @@ func (s *session) report(ctx context.Context, sum runner.Summary) error {
 	}
 	c := countsOf(sum.Counts, s.rec)
 	c.Reused = int64(reused)
+	if c.Found, err = s.st.found(ctx, s.rec); err != nil {
+		return err
+	}
 	s.result.Counts = c
 	planned := sum.State == checkpoint.RunPlanned && sum.Stage == jobs.StagePlan
 	if planned {
@@ -50,6 +53,9 @@ func (s *session) report(ctx context.Context, sum runner.Summary) error {
 		if err := s.setTrials(ctx); err != nil {
 			return err
 		}
+	}
+	if s.failures != nil && !s.planOnly {
+		s.result.set("failures", s.failures.sorted())
 	}
 	took := s.now().Sub(s.began)
 	s.result.set("seconds", took.Seconds())
@@ -90,6 +96,9 @@ func (s *session) report(ctx context.Context, sum runner.Summary) error {
 	if len(rows) > 0 {
 		fmt.Fprintf(w, "rows: %s\n", rowWords(rows))
 	}
+	if s.failures != nil && sum.Stage != jobs.StagePlan {
+		s.failures.print(w)
+	}
 	fmt.Fprintf(w, "%s: %s\n", s.headline(sum), s.requestWords(sum, took))
 	return nil
 }
@@ -123,7 +132,7 @@ func (s *session) headline(sum runner.Summary) string {
 	if s.result.State == stateWaiting {
 		return "tried out, and waiting for a decision"
 	}
-	return fmt.Sprintf("not finished (%s)", s.result.State)
+	return fmt.Sprintf("not finished (%s)", stateWord(s.result.State))
 }
 
 // inputNotes is what the input file has that the run passes over.
@@ -148,8 +157,13 @@ func (s *session) inputNotes() []string {
 func (s *session) requestWords(sum runner.Summary, took time.Duration) string {
 	c := sum.Counts
 	parts := []string{count(s.rec.Reads, "read") + " and " + count(s.rec.Writes, "write")}
-	if counted, ok := s.result.Counts.(counts); ok && counted.Reused > 0 {
-		parts = append(parts, count(counted.Reused, "answer")+" reused")
+	if counted, ok := s.result.Counts.(counts); ok {
+		if counted.Found > 0 {
+			parts = append(parts, number(counted.Found)+" found after a lost answer")
+		}
+		if counted.Reused > 0 {
+			parts = append(parts, count(counted.Reused, "answer")+" reused")
+		}
 	}
 	if left := c.Pending + c.Running; left > 0 {
 		parts = append(parts, count(int64(left), "request")+" left")

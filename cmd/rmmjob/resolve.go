@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -48,8 +50,8 @@ func resolveVerb(ctx context.Context, a *app, args []string) error {
 				return err
 			}
 			if keys := rest[1:]; len(keys) > 0 {
-				doubts = slices.DeleteFunc(doubts, func(it checkpoint.Item) bool {
-					return !slices.ContainsFunc(keys, func(k string) bool { return names(it, k) })
+				doubts = slices.DeleteFunc(doubts, func(d doubt) bool {
+					return !slices.ContainsFunc(keys, func(k string) bool { return d.named(k) })
 				})
 			}
 		}
@@ -62,37 +64,75 @@ func resolveVerb(ctx context.Context, a *app, args []string) error {
 	})
 }
 
-// doubts are the writes in doubt of the run: those that are named by their key or
-// the end of it, or all.
-func (s *session) doubts(ctx context.Context, keys []string) ([]checkpoint.Item, error) {
+// doubt is a write whose fate is unknown, and what it is about.
+type doubt struct {
+	checkpoint.Item
+	target
+}
+
+// doubts are the writes in doubt of the run: those that are named, or all.
+func (s *session) doubts(ctx context.Context, words []string) ([]doubt, error) {
 	items, err := s.st.store.Failures(ctx, s.rec.ID, 0)
 	if err != nil {
 		return nil, err
 	}
 	items = slices.DeleteFunc(items, func(it checkpoint.Item) bool { return it.State != checkpoint.StateInDoubt })
-	if len(keys) == 0 {
-		return items, nil
+	all, err := s.doubtsOf(ctx, items)
+	if err != nil || len(words) == 0 {
+		return all, err
 	}
-	var named []checkpoint.Item
-	for _, key := range keys {
-		i := slices.IndexFunc(items, func(it checkpoint.Item) bool { return names(it, key) })
-		if i < 0 {
-			return nil, usagef("no write of run %s that is in doubt has the key %q", s.rec.ID, key).
-				withHint("list them: %s", s.nextCommand("resolve", s.rec.ID))
+	var named []doubt
+	for _, word := range words {
+		var found []doubt
+		for _, d := range all {
+			if d.named(word) {
+				found = append(found, d)
+			}
 		}
-		named = append(named, items[i])
+		switch {
+		case len(found) == 0:
+			return nil, usagef("no write of run %s that is in doubt has the name or the key %q", s.rec.ID, word).
+				withHint("list them: %s", s.nextCommand("resolve", s.rec.ID))
+		case len(found) > 1:
+			return nil, usagef("%s of run %s are in doubt that %q names: take the uid", count(len(found), "write"), s.rec.ID, word).
+				withHint("list them: %s", s.nextCommand("resolve", s.rec.ID))
+		case !slices.ContainsFunc(named, func(d doubt) bool { return d.Key == found[0].Key }):
+			named = append(named, found[0])
+		}
 	}
 	return named, nil
 }
 
-// names tells whether a word of the command line names an item: by its key or by
-// the uid at its end.
-func names(it checkpoint.Item, word string) bool {
-	return it.Key == word || strings.HasSuffix(it.Key, "/"+word)
+// doubtsOf adds to items what they are about.
+func (s *session) doubtsOf(ctx context.Context, items []checkpoint.Item) ([]doubt, error) {
+	targets, err := s.st.targetsOf(ctx, s.rec.ID, items)
+	if err != nil {
+		return nil, err
+	}
+	doubts := make([]doubt, len(items))
+	for i, it := range items {
+		doubts[i] = doubt{it, targets[it.Key]}
+	}
+	return doubts, nil
+}
+
+// printDoubts lists writes whose fate is unknown.
+func printDoubts(w io.Writer, doubts []doubt) {
+	t := newTable("name", "site", "sent", "what is known", "key")
+	for _, d := range doubts {
+		t.add(cmp.Or(d.Name, "-"), cmp.Or(d.Site, "-"), clock(&d.Sent), d.Reason, d.Key)
+	}
+	t.write(w)
+}
+
+// named tells whether a word of the command line names the write: by its key or the uid
+// at the end of that, or by the name of what it is about.
+func (d doubt) named(word string) bool {
+	return d.Key == word || strings.HasSuffix(d.Key, "/"+word) || d.Name != "" && strings.EqualFold(d.Name, word)
 }
 
 // lookFor looks in the account what became of writes, and records it.
-func (s *session) lookFor(ctx context.Context, doubts []checkpoint.Item) error {
+func (s *session) lookFor(ctx context.Context, doubts []doubt) error {
 	if err := s.connect(ctx); err != nil {
 		return err
 	}
@@ -149,17 +189,23 @@ func (s *session) close(ctx context.Context, before checkpoint.Run) error {
 }
 
 // resolve records what a person says.
-func (s *session) resolve(ctx context.Context, how checkpoint.Resolution, note string, doubts []checkpoint.Item) error {
+func (s *session) resolve(ctx context.Context, how checkpoint.Resolution, note string, doubts []doubt) error {
 	if len(doubts) == 0 {
 		return nil
 	}
-	var keys []string
+	var keys, about []string
 	var risky []checkpoint.Item
-	for _, it := range doubts {
-		keys = append(keys, it.Key)
-		if how == checkpoint.ResolveRetry && unsafe(it) {
-			risky = append(risky, it)
+	for _, d := range doubts {
+		keys = append(keys, d.Key)
+		if len(about) < mostNamed {
+			about = append(about, cmp.Or(d.target.full(), d.Key))
 		}
+		if how == checkpoint.ResolveRetry && unsafe(d.Item) {
+			risky = append(risky, d.Item)
+		}
+	}
+	if more := len(doubts) - len(about); more > 0 {
+		about = append(about, number(more)+" more")
 	}
 	if err := s.agreeTwice(ctx, risky); err != nil {
 		return err
@@ -176,10 +222,10 @@ func (s *session) resolve(ctx context.Context, how checkpoint.Resolution, note s
 	if err != nil {
 		return err
 	}
-	if err := s.st.store.AddEvent(ctx, s.rec.ID, s.now(), "resolve", count(int64(n), "write")+" in doubt "+reason); err != nil {
+	if err := s.st.store.AddEvent(ctx, s.rec.ID, s.now(), "resolve", count(n, "write")+" in doubt "+reason+" ("+strings.Join(about, ", ")+")"); err != nil {
 		return err
 	}
-	s.say("%s %s", count(int64(n), "write"), said)
+	s.say("%s %s: %s", count(n, "write"), said, strings.Join(about, ", "))
 	return s.close(ctx, s.rec)
 }
 
@@ -190,6 +236,7 @@ type doubtInfo struct {
 	Sent   *time.Time `json:"sent"`
 	Unsafe bool       `json:"unsafe"`
 	Reason string     `json:"reason"`
+	Target *target    `json:"target"`
 }
 
 // tellDoubts lists what is in doubt still, and how to go on; checked tells that the
@@ -203,10 +250,14 @@ func (s *session) tellDoubts(ctx context.Context, checked bool) error {
 	if err != nil {
 		return err
 	}
-	s.result.State, s.result.Counts, s.result.Code = string(s.rec.State), countsOf(c, s.rec), exitOK
+	counted := countsOf(c, s.rec)
+	if counted.Found, err = s.st.found(ctx, s.rec); err != nil {
+		return err
+	}
+	s.result.State, s.result.Counts, s.result.Code = string(s.rec.State), counted, exitOK
 	list := make([]doubtInfo, len(doubts))
-	for i, it := range doubts {
-		list[i] = doubtInfo{it.Key, it.Op, timeOrNil(it.Sent), unsafe(it), it.Reason}
+	for i, d := range doubts {
+		list[i] = doubtInfo{d.Key, d.Op, timeOrNil(d.Sent), unsafe(d.Item), d.Reason, &d.target}
 	}
 	s.result.set("in_doubt", list)
 	switch {
@@ -215,20 +266,22 @@ func (s *session) tellDoubts(ctx context.Context, checked bool) error {
 		s.hint("what was looked up does not tell; say what you know: %s", s.nextCommand("resolve", s.rec.ID, "--as", "done|retry|failed"))
 	case len(doubts) > 0:
 		s.result.Code, s.result.Next = exitInDoubt, s.nextCommand("resolve", s.rec.ID, "--check")
-	case unfinished(s.rec.State):
-		s.result.Next = s.nextCommand("resume", s.rec.ID)
+	default:
+		info, err := s.st.describeRun(ctx, s.rec)
+		if err != nil {
+			return err
+		}
+		if s.result.Next, err = s.goingOn(ctx, s.st, info); err != nil {
+			return err
+		}
 	}
 	if s.json {
 		return nil
 	}
 	if len(doubts) == 0 {
-		fmt.Fprintf(s.stdout, "run %s has nothing in doubt; it is %s\n", s.rec.ID, s.rec.State)
+		fmt.Fprintf(s.stdout, "run %s has nothing in doubt; it is %s\n", s.rec.ID, stateWord(string(s.rec.State)))
 		return nil
 	}
-	t := newTable("key", "sent", "what is known")
-	for _, it := range doubts {
-		t.add(it.Key, clock(&it.Sent), it.Reason)
-	}
-	t.write(s.stdout)
+	printDoubts(s.stdout, doubts)
 	return nil
 }

@@ -21,6 +21,7 @@ type counts struct {
 	Reads        int64 `json:"reads"`         // acknowledged read requests
 	Writes       int64 `json:"writes"`        // acknowledged write requests
 	Throttled429 int64 `json:"throttled_429"` // answers 429
+	Found        int64 `json:"found"`         // writes whose answer was lost, and which were found to have been carried out
 	Reused       int64 `json:"reused"`        // items done without a request, with the answer of an earlier run
 }
 

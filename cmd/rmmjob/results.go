@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strconv"
 
 	"rmmjob/checkpoint"
 	"rmmjob/internal/output"
@@ -25,33 +28,74 @@ const (
 )
 
 // resultColumns are added behind the input's own.
-var resultColumns = []string{"_status", "_reason", "_row", "_target"}
+var resultColumns = []string{"_status", "_reason", "_row", "_target", "_error_class", "_http", "_attempts"}
 
-// resultOf says in which file a row belongs and with which status.
-func resultOf(row checkpoint.Row) (file int, status string) {
+// rowEnd is what became of a row.
+type rowEnd struct {
+	file   int    // into which it goes
+	status string // in one word
+	class  string // kind of failure, in the words of retry --class; "" where nothing went wrong
+	reason string
+}
+
+// classData is the error class of rows that were held back for what they say.
+const classData = "data"
+
+// endOf says what became of a row of the plan.
+func endOf(row checkpoint.Row, d jobs.RowDetail) rowEnd {
+	e := rowEnd{reason: cmp.Or(d.Reason, row.ItemReason)}
 	class := jobs.RowClass(row.Class)
 	switch row.ItemState {
 	case checkpoint.StateDone:
+		e.file, e.status = fileSucceeded, "done"
 		if class == jobs.ClassUnchanged {
-			return fileSucceeded, "unchanged"
+			e.status = "unchanged"
 		}
-		return fileSucceeded, "done"
 	case checkpoint.StateUnchanged:
-		return fileSucceeded, "unchanged"
+		e.file, e.status = fileSucceeded, "unchanged"
 	case checkpoint.StateFailed:
-		if class.Held() {
-			return fileFailed, row.Class
+		e.file, e.status, e.class = fileFailed, "failed", row.ItemErrorClass
+		switch {
+		case class.Held():
+			e.status, e.class = row.Class, heldClass(class)
+			return e
+		case slices.Contains([]string{jobs.ClassDrifted, string(jobs.ClassProtected), jobs.ClassNotApplied}, e.class):
+			e.status = e.class
 		}
-		if row.ItemErrorClass == jobs.ClassDrifted || row.ItemErrorClass == string(jobs.ClassProtected) || row.ItemErrorClass == jobs.ClassNotApplied {
-			return fileFailed, row.ItemErrorClass
-		}
-		return fileFailed, "failed"
+		e.reason = row.ItemReason
 	case checkpoint.StateInDoubt:
-		return fileInDoubt, "in_doubt"
+		e.file, e.status, e.class, e.reason = fileInDoubt, "in_doubt", row.ItemErrorClass, row.ItemReason
 	case checkpoint.StateSkipped:
-		return fileNotAttempted, "skipped"
+		e.file, e.status = fileNotAttempted, "skipped"
+	default:
+		e.file, e.status = fileNotAttempted, "not_attempted"
 	}
-	return fileNotAttempted, "not_attempted"
+	if e.file == fileSucceeded && len(d.Kept) > 0 {
+		e.file, e.status, e.class = fileFailed, string(jobs.ClassKept), string(jobs.ClassKept)
+	}
+	return e
+}
+
+// bad tells whether the row did not end as it should.
+func (e rowEnd) bad() bool { return e.file == fileFailed || e.file == fileInDoubt }
+
+// heldClass is the error class of a row that was held back: the row is to be mended, or
+// it is left alone for a reason that has a name.
+func heldClass(class jobs.RowClass) string {
+	switch class {
+	case jobs.ClassProtected, jobs.ClassKept, jobs.ClassIrreversible:
+		return string(class)
+	}
+	return classData
+}
+
+// cells are what a result file says of a row behind the cells of the input.
+func (e rowEnd) cells(row checkpoint.Row, d jobs.RowDetail) []string {
+	http := ""
+	if row.ItemHTTP > 0 {
+		http = strconv.Itoa(row.ItemHTTP)
+	}
+	return []string{e.status, e.reason, strconv.Itoa(row.Number), d.UID, e.class, http, strconv.Itoa(row.ItemAttempts)}
 }
 
 // writeResults writes the result files of an update into the folder of the run,
@@ -92,6 +136,7 @@ func (s *session) writeResultsTo(ctx context.Context, dir string) (_ []file, err
 			}
 		}
 	}()
+	s.failures = &failureGroups{}
 	var own []int // columns of the input that are its own
 	for row, err := range s.st.store.Rows(ctx, s.rec.ID) {
 		if err != nil {
@@ -116,13 +161,9 @@ func (s *session) writeResultsTo(ctx context.Context, dir string) (_ []file, err
 			}
 			continue
 		}
-		at, status := resultOf(row)
-		if at == fileSucceeded && len(detail.Kept) > 0 {
-			at, status = fileFailed, string(jobs.ClassKept)
-		}
-		reason := row.ItemReason
-		if detail.Reason != "" {
-			reason = detail.Reason
+		end := endOf(row, detail)
+		if end.bad() {
+			s.failures.add(row, end, detail)
 		}
 		cells := make([]output.Value, 0, len(own)+len(resultColumns))
 		for _, i := range own {
@@ -132,14 +173,14 @@ func (s *session) writeResultsTo(ctx context.Context, dir string) (_ []file, err
 			}
 			cells = append(cells, output.Value{Kind: output.KindText, Text: text})
 		}
-		for _, text := range []string{status, reason, fmt.Sprint(row.Number), detail.UID} {
+		for _, text := range end.cells(row, detail) {
 			cells = append(cells, output.Value{Kind: output.KindText, Text: text})
 		}
-		if writers[at] == nil {
+		if writers[end.file] == nil {
 			return nil, fmt.Errorf("the plan of run %s has no heading", s.rec.ID)
 		}
-		if err := writers[at].Row(cells); err != nil {
-			return nil, fail(exitLocalIO, "write %s: %w", resultNames[at], err)
+		if err := writers[end.file].Row(cells); err != nil {
+			return nil, fail(exitLocalIO, "write %s: %w", resultNames[end.file], err)
 		}
 	}
 	var out []file

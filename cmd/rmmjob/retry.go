@@ -59,7 +59,7 @@ func retryVerb(ctx context.Context, a *app, args []string) error {
 // errorClasses are the classes that words of the command line stand for.
 func errorClasses(words []string) ([]string, error) {
 	var classes []string
-	known := append(runner.ErrorClasses(), jobs.ClassDrifted, jobs.ClassNotApplied, checkpoint.ClassGivenUp)
+	known := append(runner.ErrorClasses(), jobs.ClassDrifted, jobs.ClassNotApplied, string(jobs.ClassProtected), checkpoint.ClassGivenUp)
 	for _, word := range words {
 		switch {
 		case word == "transient":

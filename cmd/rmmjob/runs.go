@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -65,24 +64,25 @@ func num(n int64) string { return strconv.FormatInt(n, 10) }
 
 // countLine tells the counts of a run in one line, leaving out what is zero.
 func countLine(c counts) string {
-	line := fmt.Sprintf("%d items", c.Items)
+	line := count(c.Items, "item")
 	for _, part := range []struct {
-		n    int64
-		name string
+		n         int64
+		one, many string
 	}{
-		{c.Done, "done"},
-		{c.Unchanged, "unchanged"},
-		{c.Skipped, "skipped"},
-		{c.Failed, "failed"},
-		{c.InDoubt, "in doubt"},
-		{c.Pending, "left"},
-		{c.Reused, "reused"},
-		{c.Reads, "reads"},
-		{c.Writes, "writes"},
-		{c.Throttled429, "answers 429"},
+		{c.Done, "done", "done"},
+		{c.Unchanged, "unchanged", "unchanged"},
+		{c.Skipped, "skipped", "skipped"},
+		{c.Failed, "failed", "failed"},
+		{c.InDoubt, "in doubt", "in doubt"},
+		{c.Pending, "left", "left"},
+		{c.Reused, "reused", "reused"},
+		{c.Reads, "read", "reads"},
+		{c.Writes, "write", "writes"},
+		{c.Found, "found after a lost answer", "found after a lost answer"},
+		{c.Throttled429, "answer 429", "answers 429"},
 	} {
 		if part.n > 0 {
-			line += fmt.Sprintf(", %d %s", part.n, part.name)
+			line += ", " + count(part.n, part.one, part.many)
 		}
 	}
 	return line

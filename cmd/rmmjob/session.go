@@ -33,6 +33,7 @@ type session struct {
 	id      string   // of the run if it is a new one
 	key     string   // identity of the job, where it is not that of a file
 
+	failures *failureGroups  // of an update: the rows that did not end well
 	undone   map[string]int  // what became of the rows of an undo
 	checking *jobs.CheckWork // looks what became of writes in doubt, instead of the run's own work
 }

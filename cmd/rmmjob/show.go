@@ -24,6 +24,8 @@ type failureInfo struct {
 	HTTP     int    `json:"http"`
 	Attempts int    `json:"attempts"`
 	Reason   string `json:"reason"`
+
+	Target *target `json:"target"` // of an update; null otherwise
 }
 
 // eventInfo is one line of a run's history.
@@ -84,6 +86,16 @@ func showVerb(ctx context.Context, a *app, args []string) error {
 	if err != nil {
 		return err
 	}
+	targets, err := st.targetsOf(ctx, r.ID, items)
+	if err != nil {
+		return err
+	}
+	var groups *failureGroups
+	if r.Kind != kindExport && len(items) > 0 {
+		if groups, err = st.failuresOf(ctx, r.ID); err != nil {
+			return err
+		}
+	}
 	files := st.runFiles(r)
 	var missing output.Missing
 	if r.Kind == kindExport {
@@ -93,14 +105,16 @@ func showVerb(ctx context.Context, a *app, args []string) error {
 	}
 
 	a.result.Run, a.result.Job, a.result.State, a.result.Counts = info.Run, info.Job, info.State, info.Counts
-	a.result.Next = a.goingOn(info.Run, info.State)
-	if r.Stage == jobs.StagePlan && r.State == checkpoint.RunPlanned {
-		a.result.Next = a.nextCommand("apply", info.Run)
+	if a.result.Next, err = a.goingOn(ctx, st, info); err != nil {
+		return err
 	}
 	if a.json {
 		a.result.set("details", info)
 		a.result.set("rows", rows)
-		a.result.set("failures", failureInfos(items))
+		a.result.set("failures", failureInfos(items, targets))
+		if groups != nil {
+			a.result.set("failure_groups", groups.sorted())
+		}
 		a.result.set("events", eventInfos(events))
 		if r.Kind == kindExport {
 			a.result.set("missing", missing)
@@ -110,12 +124,12 @@ func showVerb(ctx context.Context, a *app, args []string) error {
 	}
 	a.printRun(info, rows)
 	if len(items) > 0 {
-		fmt.Fprintf(a.stdout, "\nfailures (%d of %d):\n", len(items), info.Counts.Failed+info.Counts.InDoubt)
-		t := newTable()
-		for _, it := range items {
-			t.add(it.Key, string(it.State), it.Class, it.Reason)
+		if groups != nil {
+			fmt.Fprintln(a.stdout)
+			groups.print(a.stdout)
 		}
-		t.writeIndented(a.stdout, "  ")
+		fmt.Fprintf(a.stdout, "\nfailures (%d of %d):\n", len(items), info.Counts.Failed+info.Counts.InDoubt)
+		a.printFailures(items, targets)
 	}
 	if missing.Count > 0 {
 		fmt.Fprintf(a.stdout, "\nnot there (%d of %d):\n", len(missing.First), missing.Count)
@@ -178,13 +192,13 @@ func (a *app) printRun(r runInfo, rows map[string]int) {
 	if r.UndoOf != nil {
 		t.add("undo of", *r.UndoOf)
 	}
-	t.add("state", fmt.Sprintf("%s (exit %d)", r.State, r.ExitCode))
+	t.add("state", r.stateText())
 	t.add("stage", r.Stage)
 	t.add("started", clock(r.Started))
 	t.add("finished", clock(r.Finished))
 	t.add("took", took(r.duration(a.now())))
 	if r.Resumes > 0 {
-		t.add("resumed", fmt.Sprintf("%d times", r.Resumes))
+		t.add("resumed", count(r.Resumes, "time"))
 	}
 	t.add("counts", countLine(r.Counts))
 	if len(rows) > 0 {
@@ -224,10 +238,27 @@ func (s *state) runFiles(r checkpoint.Run) []string {
 	return files
 }
 
-func failureInfos(items []checkpoint.Item) []failureInfo {
+// printFailures lists items that failed or are in doubt: those of a plan by what they
+// are about, others by their keys.
+func (a *app) printFailures(items []checkpoint.Item, targets map[string]target) {
+	t := newTable()
+	for _, it := range items {
+		if of, ok := targets[it.Key]; ok {
+			t.add(of.Name, of.Site, string(it.State), it.Class, it.Reason, of.UID)
+		} else {
+			t.add(it.Key, "", string(it.State), it.Class, it.Reason)
+		}
+	}
+	t.writeIndented(a.stdout, "  ")
+}
+
+func failureInfos(items []checkpoint.Item, targets map[string]target) []failureInfo {
 	out := make([]failureInfo, len(items))
 	for i, it := range items {
-		out[i] = failureInfo{it.Key, it.Op, string(it.State), it.Class, it.HTTP, it.Attempts, it.Reason}
+		out[i] = failureInfo{it.Key, it.Op, string(it.State), it.Class, it.HTTP, it.Attempts, it.Reason, nil}
+		if of, ok := targets[it.Key]; ok {
+			out[i].Target = &of
+		}
 	}
 	return out
 }

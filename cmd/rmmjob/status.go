@@ -59,7 +59,9 @@ func statusVerb(ctx context.Context, a *app, args []string) error {
 	if len(list) == 1 {
 		j := list[0]
 		a.result.Run, a.result.Job, a.result.State, a.result.Counts = j.Run, j.Job, j.State, j.Counts
-		a.result.Next = a.goingOn(j.Run, j.State)
+		if a.result.Next, err = a.goingOn(ctx, st, j.runInfo); err != nil {
+			return err
+		}
 	}
 	if a.json {
 		a.result.set("jobs", list)

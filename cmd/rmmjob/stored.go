@@ -171,6 +171,8 @@ func unstopped(state checkpoint.RunState) bool {
 // settled. One that was stopped stays so.
 func settledState(rec checkpoint.Run, c checkpoint.Counts) checkpoint.RunState {
 	switch {
+	case rec.State == checkpoint.RunGuard && (rec.Stage == jobs.StageCanary || rec.Stage == jobs.StageTried) && c.InDoubt == 0:
+		return checkpoint.RunStopped // the trial goes on, as far as it may
 	case rec.State != checkpoint.RunInDoubt && rec.State != checkpoint.RunPartial && rec.State != checkpoint.RunOK:
 		if rec.State == checkpoint.RunRunning {
 			return checkpoint.RunAborted // its process died

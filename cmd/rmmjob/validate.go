@@ -122,7 +122,7 @@ func (a *app) validate(path string) (validation, error) {
 		v.Notes = append(v.Notes, "columns not used: "+strings.Join(table.Ignored, ", "))
 	}
 	if table.Blank > 0 {
-		v.Notes = append(v.Notes, fmt.Sprintf("%d blank rows are skipped", table.Blank))
+		v.Notes = append(v.Notes, count(table.Blank, "blank row is", "blank rows are")+" skipped")
 	}
 	return v, nil
 }
@@ -148,7 +148,7 @@ func (a *app) validateExport(job *jobs.Job) (string, error) {
 	if c := job.Export.Changes; c != nil {
 		targets = append(targets, fmt.Sprintf("%s (changes, %s)", where.changes, c.Target.Format))
 	}
-	return fmt.Sprintf("would export %s in %d columns to %s", job.Export.From.Name, len(job.Export.Columns), strings.Join(targets, ", ")), nil
+	return fmt.Sprintf("would export %s in %s to %s", job.Export.From.Name, count(len(job.Export.Columns), "column"), strings.Join(targets, ", ")), nil
 }
 
 // describeUpdate says in one line what an update would do.
@@ -161,7 +161,7 @@ func describeUpdate(job *jobs.Job, table *jobs.Table) string {
 	for _, s := range u.Set {
 		set = append(set, s.Field)
 	}
-	line := fmt.Sprintf("would send %s for %d rows of %s (%s, %s)", u.Operation.Name, table.Rows, u.Rows.File(), table.Encoding, table.Delimiter)
+	line := fmt.Sprintf("would send %s for %s of %s (%s, %s)", u.Operation.Name, count(table.Rows, "row"), u.Rows.File(), table.Encoding, table.Delimiter)
 	switch from := u.Rows.From; {
 	case from == nil && u.Rows.File() == "":
 		line = fmt.Sprintf("would send one %s", u.Operation.Name)
