@@ -32,7 +32,7 @@ func (p *plan) guard() error {
 	case u.OnRowFault == "stop" && held > 0:
 		return refuse("on_row_fault", "%d of %s cannot be applied and on_row_fault is stop", held, spell.Count(rows, "row"))
 	case !g.MaxNotFound.Allows(missing, rows):
-		return refuse("max_not_found", "%d of %s without a %s, max_not_found is %s", missing, spell.Count(rows, "row is", "rows are"), p.op.thing(), g.MaxNotFound)
+		return refuse("max_not_found", "%d of %s no %s, max_not_found is %s", missing, spell.Count(rows, "row has", "rows have"), p.op.thing(), g.MaxNotFound)
 	case !maxRejected.Allows(held, rows):
 		return refuse("max_rejected", "%d of %s cannot be applied, max_rejected is %s", held, spell.Count(rows, "row"), maxRejected)
 	case !g.MaxPercent.Allows(p.writes, p.fleet):

@@ -550,7 +550,7 @@ func TestGuards(t *testing.T) {
 		{clears: 10},
 		{clears: 11, want: "max_clears", message: "the plan clears 11 fields, max_clears is 10; nothing was written"},
 		{clears: 12, guard: "max_clears: 12"},
-		{clears: 1, guard: "max_clears: 0", want: "max_clears", message: "the plan clears 1 fields, max_clears is 0"},
+		{clears: 1, guard: "max_clears: 0", want: "max_clears", message: "the plan clears 1 field, max_clears is 0"},
 		{clears: 20, guard: "max_clears: '50%'"},
 		{clears: 21, guard: "max_clears: '50%'", want: "max_clears", message: "max_clears is 50%"},
 		{missing: 1, update: "on_row_fault: stop", want: "on_row_fault", message: "1 of 40 rows cannot be applied and on_row_fault is stop"},

@@ -20,6 +20,8 @@ func (a *app) goingOn(ctx context.Context, st *state, r runInfo) (string, error)
 		return a.nextCommand("apply", r.Run), nil
 	case canResume(r.State):
 		return a.nextCommand("resume", r.Run), nil
+	case state == checkpoint.RunInDoubt:
+		return a.nextCommand("resolve", r.Run), nil
 	case r.Kind == kindExport:
 		return "", nil
 	}

@@ -198,7 +198,7 @@ func (s *session) resolve(ctx context.Context, how checkpoint.Resolution, note s
 	for _, d := range doubts {
 		keys = append(keys, d.Key)
 		if len(about) < mostNamed {
-			about = append(about, cmp.Or(d.target.full(), d.Key))
+			about = append(about, cmp.Or(d.full(), d.Key))
 		}
 		if how == checkpoint.ResolveRetry && unsafe(d.Item) {
 			risky = append(risky, d.Item)
