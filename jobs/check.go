@@ -121,7 +121,7 @@ func (c *CheckWork) decide(writes []*write, made map[string]bool) Step {
 				missing++
 				continue
 			}
-			d.Fate, d.Reason, known = FateDone, Found + "the job is in the activity log", true
+			d.Fate, d.Reason, known = FateDone, Found+"the job is in the activity log", true
 		}
 		switch {
 		case !known:
