@@ -113,8 +113,7 @@ func (p *plan) resolve(wanted map[string][]*object) {
 		case len(found) == 0 && p.op.effect == ensures && !p.gives(row, "value"):
 			row.judge(ClassInvalid, "the variable is not there, and its value is blank: "+ClearWord+" makes it an empty one")
 			continue
-		case len(found) == 0 && (p.op.effect == creates || p.op.effect == ensures),
-			len(found) == 0 && p.op.effect == resolves && uidForm.MatchString(row.key):
+		case len(found) == 0 && (p.op.effect == creates || p.op.effect == ensures):
 			found = []*object{p.absent(row)}
 			wanted[row.key] = found
 		case len(found) == 0:
@@ -147,14 +146,9 @@ func (p *plan) gives(row *inputRow, field string) bool {
 	return false
 }
 
-// absent stands for a target that is not there: a thing that is to be made, or an
-// alert that is not open.
+// absent stands for a target that is not there: a thing that is to be made.
 func (p *plan) absent(row *inputRow) *object {
 	o := &object{}
-	if p.op.effect == resolves {
-		o.uid, o.settled, o.why = row.key, true, "no open alert has this uid: it is resolved already, or not of this account"
-		return o
-	}
 	for w := range row.wants.all() {
 		if p.job.Update.Set[w.setting].Field == "name" {
 			o.name = w.value

@@ -72,7 +72,9 @@ func collect(job *Job, src sources, wanted map[string][]*object, fit *selectorFi
 		if err != nil {
 			return seen, err
 		}
-		seen++
+		if el.Path["alertUid"] == "" { // one that was read by itself is none of the open ones
+			seen++
+		}
 		for i, field := range fields {
 			if op.on == aSiteVariable && i == 0 {
 				parts[i] = el.Path["siteUid"]
@@ -154,6 +156,8 @@ func fill(o *object, op operation, set []Setting, element, settings json.RawMess
 		if o.settled = true; hidden("value", element) {
 			o.why = "there is a variable of this name; its value is masked, so it cannot be compared"
 		}
+	case op.effect == resolves && gjson.GetBytes(element, "resolved").Bool():
+		o.settled, o.why = true, "the alert is resolved already"
 	}
 	old := oldValues(op, set, element)
 	for i := range old {

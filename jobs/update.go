@@ -251,6 +251,16 @@ func (u *UpdateWork) plan(ctx context.Context, a Answers) (Step, error) {
 	if step, again, err := settleReads(ctx, StageRead, a, lists, u.set.pageSize()); err != nil || again {
 		return step, err
 	}
+	if op.effect == resolves {
+		beside, err := u.alertsBeside(ctx, a)
+		if err != nil {
+			return Step{}, err
+		}
+		if len(beside) > 0 {
+			return Step{Stage: StageRead, Items: slices.Values(beside), Note: alertsNote(len(beside))}, nil
+		}
+		src.targets = withAlerts(ctx, a, src.targets)
+	}
 	if op.effect == starts {
 		if src.components, err = readComponents(ctx, a); err != nil {
 			return Step{}, err

@@ -287,7 +287,7 @@ func scenarios() []scenario {
 		{
 			op: "alert-resolve", update: "  match: {alertUid: '{alert}'}",
 			csv:  "alert\n<alert0>\n5f0c2f6e-0d4b-4c39-9a55-3d8f3c1d7a10\n",
-			rows: []string{"2 change", "3 unchanged: no open alert has this uid: it is resolved already, or not of this account"}, bodies: []string{""},
+			rows: []string{"2 change", `3 not_found: no alert has alertUid "5f0c2f6e-0d4b-4c39-9a55-3d8f3c1d7a10"`}, bodies: []string{""},
 			ok: func(b *bench) bool {
 				return b.read("alert", map[string]string{"alertUid": b.word("<alertx>")}).Get("resolved").Bool()
 			},
