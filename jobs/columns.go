@@ -198,8 +198,11 @@ func (d *decoder) resolve(element string, with []string, columns []column) []out
 // columnFault records what is wrong with a column.
 func (d *decoder) columnFault(c column, err error) {
 	if c.alone {
-		d.faultAt(c.pos.Line, c.pos.Column, "there are default, summary and all; columns are a list: [hostname, siteName]",
-			"there is no preset %q of columns", clip(c.spec.Path, 40))
+		hint := "there are default, summary and all; columns are a list: [hostname, siteName]"
+		if fault, ok := errors.AsType[*output.ColumnError](err); ok && fault.Suggestion != "" {
+			hint = fmt.Sprintf("did you mean the column %q? %s", fault.Suggestion, hint)
+		}
+		d.faultAt(c.pos.Line, c.pos.Column, hint, "there is no preset %q of columns", clip(c.spec.Path, 40))
 		return
 	}
 	text := err.Error()

@@ -314,6 +314,9 @@ func TestExportSpecFaults(t *testing.T) {
 		{"from: devices, columns: [{lastSeen: excel(Berlin)}]", `2:46: there is no timezone "Berlin" (names look like Europe/Berlin; Local is that of this machine)`},
 		{"from: devices, columns: [{lastSeen: ms(1)}]", `2:46: the format ms takes no argument`},
 		{"from: devices, columns: [{lastSeen: dates(Local)}]", `2:46: there is no format "dates" (did you mean "date"?)`},
+		{"from: devices, columns: hostnam", `2:34: there is no preset "hostnam" of columns (did you mean the column "hostname"? there are default, summary and all; columns are a list: [hostname, siteName])`},
+		{"from: devices, columns: [{online: bytes}]", `2:35: the format bytes does nothing for a field of the kind bool: "online"`},
+		{"from: devices, columns: [{Seen: {path: lastSeen, format: count}}]", `2:35: the format count does nothing for a field of the kind date: "lastSeen"`},
 		{"from: devices, columns: sumry", `2:34: there is no preset "sumry" of columns (there are default, summary and all; columns are a list: [hostname, siteName])`},
 	} {
 		got := faults(t, "version: 1\nexport: {"+tt.export+", to: o.csv}\n")

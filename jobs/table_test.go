@@ -665,6 +665,7 @@ func TestTableRoundTrip(t *testing.T) {
 		delimiter := rapid.SampledFrom([]string{",", ";", "\t", "|"}).Draw(rt, "delimiter")
 		eol := rapid.SampledFrom([]string{"\n", "\r", "\r\n"}).Draw(rt, "eol")
 		value := rapid.StringOf(rapid.SampledFrom([]rune("ab\"\n\r,;\t| üé\U0001F5A5=-0")))
+		value = value.Filter(func(v string) bool { return !strings.HasPrefix(v, `="`) }) // of which a spreadsheet makes something else
 		rows := rapid.SliceOfN(value, 1, 8).Draw(rt, "rows")
 		text := "uid" + delimiter + "udf7" + eol
 		for i, v := range rows {

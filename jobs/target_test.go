@@ -149,7 +149,7 @@ func TestOutputSpec(t *testing.T) {
 		}
 	}
 	got := faults(t, "version: 1\nexport:\n  from: devices\n  columns: [hostname]\n  to: [a.sqlite, {path: b.sqlite, mode: replace}, {path: c.sqlite, key: none}]\n")
-	want := "j.yaml:5:8: rows can be merged by a key only: name its columns, or choose the mode replace\n" +
+	want := "j.yaml:5:8: rows can be merged by a key only: name the columns that tell them apart, as in key: [uid], or choose mode: replace\n" +
 		`j.yaml:5:51: the key "none" is none of the columns: add it to them`
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

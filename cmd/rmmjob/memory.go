@@ -140,7 +140,7 @@ func (s *session) noteFirst(ctx context.Context, about string) error {
 	if err != nil {
 		return err
 	}
-	s.note(fmt.Sprintf("the selection has changed, so this run is a first one: now %s, before %s; what is remembered of that stays", about, before.About))
+	s.note(fmt.Sprintf("the selection has changed (from %s to %s): this run is a first one", before.About, about))
 	return nil
 }
 

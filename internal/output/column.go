@@ -62,7 +62,7 @@ type Column struct {
 type ColumnError struct {
 	Index      int    // position in the job's list, from 0
 	Name       string // the column as the job has it
-	Reason     string // "unknown column", "unknown format", "header used twice", "no name", "detail not asked for"
+	Reason     string // "unknown column", "unknown format", "header used twice", "no name", "detail not asked for", or what the format does nothing for
 	Suggestion string // the column or format that was probably meant, or ""
 }
 
@@ -179,8 +179,26 @@ func (e *element) resolve(spec ColumnSpec, with []string) (Column, *ColumnError)
 	if d := e.detailOf(c.Path); known && d != "" && !slices.Contains(with, d) {
 		return c, &ColumnError{Name: spec.Path, Reason: reasonDetail}
 	}
+	if known && !field.InList && idle(c.Format, field.Kind) {
+		return c, &ColumnError{Name: spec.Path, Reason: fmt.Sprintf("the format %s does nothing for a field of the kind %s:", c.Format, field.Kind)}
+	}
 	c.Kind = field.Kind
 	return c, nil
+}
+
+// idle tells whether a format does nothing for the values of a kind. Text may be a
+// date, and a number a date in milliseconds.
+func idle(format string, kind Kind) bool {
+	var kinds []Kind
+	switch format {
+	case FormatBytes:
+		kinds = []Kind{KindBool, KindDate, KindObject, KindList}
+	case FormatJoin, FormatCount:
+		kinds = []Kind{KindBool, KindInt, KindNumber, KindDate}
+	case FormatDate, DatesRFC3339, DatesExcel, DatesMS:
+		kinds = []Kind{KindBool, KindObject}
+	}
+	return slices.Contains(kinds, kind)
 }
 
 // Style is how the values of one output are written. The zero Style is the

@@ -176,7 +176,7 @@ func sqliteTable(source string) string {
 // keyColumns finds the columns of the key.
 func keyColumns(spec Spec) ([]int, error) {
 	if len(spec.Key) == 0 && spec.Mode != ModeReplace {
-		return nil, fmt.Errorf("rows can be merged by a key only: name its columns, or choose the mode %s", ModeReplace)
+		return nil, fmt.Errorf("rows can be merged by a key only: name the columns that tell them apart, as in key: [uid], or choose mode: %s", ModeReplace)
 	}
 	var key []int
 	for _, name := range spec.Key {
