@@ -43,7 +43,7 @@ type edits struct {
 	udf         map[int]string // "" is cleared
 	warranty    string         // "" is cleared
 	hasWarranty bool
-	moved       bool
+	moved       bool           // its site, or the name of that
 	audit       int64 // ms of the last audit that a test has made; 0 for the drawn one
 	audits      int   // how many a test has made
 }
@@ -66,6 +66,7 @@ type givenHead struct {
 type site struct {
 	id                     int64
 	uid, name, description string
+	born                   string // its first name, whose letters stay in the names of devices
 	notes                  string
 	onDemand, splashtop    bool
 	proxy                  json.RawMessage
@@ -122,7 +123,7 @@ func newFleet(seed uint64, n int) *fleet {
 
 func (f *fleet) makeSites(n int) {
 	for i, name := range []string{siteManaged, siteOnDemand, siteDeleted} {
-		s := &site{id: int64(4000 + i), uid: makeUID(f.seed, kindSite, uint32(i), 0), name: name, onDemand: name == siteOnDemand}
+		s := &site{id: int64(4000 + i), uid: makeUID(f.seed, kindSite, uint32(i), 0), name: name, born: name, onDemand: name == siteOnDemand}
 		if name == siteDeleted {
 			s.uid = f.accountUID + "-deleted-devices" // the real one is no GUID either
 		}
@@ -138,7 +139,7 @@ func (f *fleet) makeSites(n int) {
 			}
 		}
 		s := &site{
-			id: int64(4100 + i), uid: makeUID(f.seed, kindSite, uint32(i+3), 0), name: name,
+			id: int64(4100 + i), uid: makeUID(f.seed, kindSite, uint32(i+3), 0), name: name, born: name,
 			splashtop: d.chance(700), onDemand: d.chance(20),
 			autotask: name, autotaskID: strconv.Itoa(29000 + i*7),
 		}
@@ -281,7 +282,7 @@ func (f *fleet) siteByName(name string) *site {
 // newSite appends an empty site with fresh ids.
 func (f *fleet) newSite(name string) *site {
 	f.nextID++
-	s := &site{id: f.nextID, uid: makeUID(f.seed, kindSite, uint32(f.nextID), 1), name: name}
+	s := &site{id: f.nextID, uid: makeUID(f.seed, kindSite, uint32(f.nextID), 1), name: name, born: name}
 	f.sites = append(f.sites, s)
 	return s
 }
@@ -371,9 +372,10 @@ var (
 	protection    = []string{"Windows Defender", "Datto AV", "Sophos Endpoint", "Bitdefender Endpoint Security Tools"}
 )
 
+// siteCode begins the names of the devices of a site. It stays when the site gets another name.
 func siteCode(s *site) string {
 	var b strings.Builder
-	for _, r := range strings.ToUpper(s.name) {
+	for _, r := range strings.ToUpper(s.born) {
 		if r >= 'A' && r <= 'Z' || r == 'Ü' || r == 'Ł' {
 			b.WriteRune(r)
 		}

@@ -202,6 +202,13 @@ func (a *Account) updateSite(c *call, s *site) reply {
 	if a.nameTaken(b.name, s) {
 		return c.fail(http.StatusConflict)
 	}
+	if b.name != s.name {
+		for _, dev := range a.byUID { // what was given says its site in its own words
+			if dev.site == s {
+				dev.edit().moved = true
+			}
+		}
+	}
 	a.fillSite(s, b)
 	return answer(a.renderSite(s))
 }

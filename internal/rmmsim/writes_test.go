@@ -166,6 +166,26 @@ func TestSiteUpdateBlanksWhatItLeavesOut(t *testing.T) {
 	}
 }
 
+// The devices of a site that gets another name say so, and keep their own names.
+func TestSiteGetsAnotherName(t *testing.T) {
+	c := newTester(t, Config{Devices: 60})
+	site := c.a.SiteUID("Contoso")
+	if err := c.a.AddDevice(fmt.Sprintf(`{"uid":"given","hostname":"GIVEN","siteUid":%q,"siteName":"Contoso"}`, site)); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := c.walk("/v2/site/"+site+"/devices", "devices")
+	c.want(http.StatusOK, http.MethodPost, "/v2/site/"+site, `{"name":"Zenith"}`)
+	after, _ := c.walk("/v2/site/"+site+"/devices", "devices")
+	if len(after) != len(before) || len(after) < 2 {
+		t.Fatalf("%d devices, %d before", len(after), len(before))
+	}
+	for i, dev := range after {
+		if dev["siteName"] != "Zenith" || dev["hostname"] != before[i]["hostname"] || dev["description"] != before[i]["description"] {
+			t.Errorf("%v in %v, was %v", dev["hostname"], dev["siteName"], before[i]["hostname"])
+		}
+	}
+}
+
 func TestDuplicateNamesCanBeAccepted(t *testing.T) {
 	c := newTester(t, Config{Devices: 10, DuplicateNames: true})
 	c.want(http.StatusOK, http.MethodPut, "/v2/site", `{"name":"Contoso"}`)
