@@ -350,15 +350,15 @@ func (s *Store) Failures(ctx context.Context, run string, limit int) ([]Item, er
 }
 
 // Absent returns at most limit items (all if limit is 0) that were asked for and do not apply, because the service has no
-// such thing, in the order of their keys, and how many there are. Items that were settled before they were asked for are
-// not among them.
+// such thing, in the order of their keys, and how many there are. Items that were settled before they were asked for, or
+// otherwise than by their answer, are not among them.
 func (s *Store) Absent(ctx context.Context, run string, limit int) (items []Item, all int, err error) {
 	const doing = "list what the service does not have"
 	seq, err := runSeq(ctx, s.read, run)
 	if err != nil {
 		return nil, 0, s.fail(ctx, doing, err)
 	}
-	const which = ` FROM items WHERE run = ? AND state = 'skipped' AND op <> ''`
+	const which = ` FROM items WHERE run = ? AND state = 'skipped' AND op <> '' AND class = ''`
 	items, err = collect(ctx, s.read, scanItemRow, `SELECT `+itemColumns+which+` ORDER BY key LIMIT ?`, seq, bound(limit))
 	if err == nil {
 		err = s.read.QueryRowContext(ctx, `SELECT count(*)`+which, seq).Scan(&all)

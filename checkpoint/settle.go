@@ -14,10 +14,11 @@ import (
 type Settled struct {
 	Key string
 	// State is StateDone for an item that is in doubt or pending, StatePending for one in doubt, StateUnchanged for one that is
-	// pending, StateFailed for one that is pending, done or in doubt. An item in any other state stays as it is.
+	// pending, StateFailed for one that is pending, done or in doubt, StateSkipped for one that has failed and does not
+	// matter any more. An item in any other state stays as it is.
 	State  State
-	Class  string // of StateFailed
-	Reason string // required for StateFailed
+	Class  string // of StateFailed and StateSkipped
+	Reason string // required for StateFailed and StateSkipped
 }
 
 // settlements are the statements by the new state. Their parameters are class, reason, the time, the run and the key.
@@ -25,6 +26,7 @@ var settlements = map[State]string{
 	StateDone:      settled + ` AND state IN ('pending', 'in_doubt')`,
 	StateUnchanged: settled + ` AND state = 'pending'`,
 	StateFailed:    settled + ` AND state IN ('pending', 'done', 'in_doubt')`,
+	StateSkipped:   settled + ` AND state = 'failed'`,
 	StatePending:   again + ` WHERE run = ?5 AND key = ?6 AND state = 'in_doubt'`,
 }
 
@@ -55,7 +57,7 @@ func settleItems(ctx context.Context, tx *sql.Tx, run int64, now time.Time, item
 	}()
 	for it := range items {
 		text, ok := settlements[it.State]
-		if !ok || it.State == StateFailed && it.Reason == "" {
+		if !ok || (it.State == StateFailed || it.State == StateSkipped) && it.Reason == "" {
 			return 0, fmt.Errorf("item %q: cannot be settled as %s with the reason %q", it.Key, it.State, it.Reason)
 		}
 		stmt := prepared[it.State]

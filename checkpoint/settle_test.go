@@ -126,10 +126,17 @@ func TestSettle(t *testing.T) {
 	if lanes, err := s.Lanes(t.Context(), "r"); len(lanes) != 1 || err != nil {
 		t.Errorf("%q, %v", lanes, err)
 	}
-	for _, bad := range []Settled{{Key: "doubt2", State: StateFailed}, {Key: "doubt2", State: StateRunning}} {
+	for _, bad := range []Settled{{Key: "doubt2", State: StateFailed}, {Key: "doubt2", State: StateRunning}, {Key: "failed", State: StateSkipped}} {
 		if n, err := s.Settle(t.Context(), "r", t0, []Settled{{Key: "held3", State: StateUnchanged}, bad}); n != 0 || err == nil {
 			t.Errorf("%+v was taken", bad)
 		}
+	}
+	made := []Settled{{Key: "failed", State: StateSkipped, Class: "superseded", Reason: "read anew"}, {Key: "held3", State: StateSkipped, Reason: "no"}}
+	if n, err := s.Settle(t.Context(), "r", t0, made); n != 1 || err != nil || stateOf(t, s, "failed") != "skipped superseded read anew" {
+		t.Errorf("%d settled, %v, %q", n, err, stateOf(t, s, "failed"))
+	}
+	if _, n, err := s.Absent(t.Context(), "r", 0); n != 0 || err != nil {
+		t.Errorf("%d are absent, %v", n, err)
 	}
 	if got := stateOf(t, s, "held3"); got != "pending" {
 		t.Errorf("part of what was refused stayed: %s", got)

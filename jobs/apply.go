@@ -128,7 +128,9 @@ func (p applier) look(ctx context.Context, a Answers, prefix, stage string, choo
 	if err != nil {
 		return Step{}, err
 	}
-	return Step{Stage: stage, Note: note, Items: newLook(prefix, last.number+1, slices.Values(writes)).items(p.set.pageSize())}, nil
+	return Step{
+		Stage: stage, Note: note, Items: newLook(prefix, last.number+1, slices.Values(writes)).items(p.set.pageSize()), Decisions: last.superseded(),
+	}, nil
 }
 
 // load loads the chosen writes, and has those judged that are to be sent.

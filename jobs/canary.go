@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -102,6 +103,7 @@ type Trial struct {
 	Name, Site     string // of the target
 	Field          string
 	Old, New, Live string // values, which may be secrets
+	Read           bool   // the account was read after the write
 	Seen           bool   // Live was read back; else nobody can tell
 	OK             bool   // Live is what was sent
 	OldUnknown     bool
@@ -119,7 +121,14 @@ func Trials(ctx context.Context, a Answers) ([]Trial, error) {
 	if err != nil || last.number == 0 {
 		return nil, err
 	}
-	if err := newLook(canaryPrefix, last.number, slices.Values(writes)).show(ctx, a, writes); err != nil {
+	l := newLook(canaryPrefix, last.number, slices.Values(writes))
+	_, again, err := l.settle(ctx, StageTried, a, 1)
+	_, broken := errors.AsType[*IncompleteError](err)
+	read := !again && !broken
+	if read && err == nil {
+		err = l.show(ctx, a, writes)
+	}
+	if err != nil && !broken {
 		return nil, err
 	}
 	var trials []Trial
@@ -131,15 +140,15 @@ func Trials(ctx context.Context, a Answers) ([]Trial, error) {
 			}
 			t := Trial{
 				Line: w.target.line, Name: w.target.name, Site: w.target.site, Field: c.Field, Old: c.Old, New: c.New,
-				OldUnknown: c.Unknown, Open: c.Open, Seen: s != unseen, OK: s == asWritten,
+				OldUnknown: c.Unknown, Open: c.Open, Read: read, Seen: s != unseen, OK: s == asWritten,
 			}
 			switch {
-			case c.Delete && w.live.seen:
+			case c.Delete:
 				t.New, t.Live, t.Open = "(deleted)", "(deleted)", true
 				if w.live.there {
 					t.Live = "(there)"
 				}
-			case w.op.effect == resolves:
+			case w.op.effect == resolves && w.live.seen:
 				t.Live, t.Open = fmt.Sprint(!w.live.there), true
 			case i < len(w.live.old):
 				now := w.live.old[i]

@@ -59,7 +59,11 @@ func (c *CheckWork) Settle(ctx context.Context, stage string, a Answers) (Step, 
 		if l.empty() {
 			return Step{Done: true, Note: "none of the writes in doubt leaves something that could be looked up"}, nil
 		}
-		return Step{Stage: stage, Items: l.items(c.set.pageSize())}, nil
+		lookups, err := lastRound(ctx, a, lookupPrefix) // of the run itself
+		if err != nil {
+			return Step{}, err
+		}
+		return Step{Stage: stage, Items: l.items(c.set.pageSize()), Decisions: append(last.superseded(), lookups.superseded()...)}, nil
 	}
 	l := c.look(writes)
 	if step, again, err := l.settle(ctx, stage, a, c.set.pageSize()); err != nil || again {

@@ -53,7 +53,7 @@ func (p applier) doubts(ctx context.Context, stage string, a Answers) (step Step
 	}
 	return Step{
 		Stage: stage, Items: newLook(lookupPrefix, last.number+1, slices.Values(newer)).items(p.set.pageSize()),
-		Note: spell.Count(len(newer), "write whose answer was lost is", "writes whose answers were lost are") + " looked up",
+		Note: spell.Count(len(newer), "write whose answer was lost is", "writes whose answers were lost are") + " looked up", Decisions: last.superseded(),
 	}, false, nil
 }
 

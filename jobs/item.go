@@ -98,19 +98,21 @@ type Fate string
 // or it was not and is to be sent again. Done is also for those that are to be
 // sent once more and are found to have been carried out. Unchanged and Failed are
 // for those that have not been sent, Failed also for those whose effect is not there.
+// Superseded is for reads that failed and are made anew under another key.
 const (
-	FateDone      Fate = "done"
-	FateAgain     Fate = "again"
-	FateUnchanged Fate = "unchanged"
-	FateFailed    Fate = "failed"
+	FateDone       Fate = "done"
+	FateAgain      Fate = "again"
+	FateUnchanged  Fate = "unchanged"
+	FateFailed     Fate = "failed"
+	FateSuperseded Fate = "superseded"
 )
 
 // Decision says what a look at the account means for a write.
 type Decision struct {
 	Key    string // of the item
 	Fate   Fate
-	Class  string // of FateFailed
-	Reason string // free of cell values; required for FateFailed
+	Class  string // of FateFailed and FateSuperseded
+	Reason string // free of cell values; required for these two
 }
 
 // Error classes of writes that a look or a person has failed.
@@ -119,6 +121,9 @@ const (
 	ClassNotApplied = "not_applied" // acknowledged, and read back it is not there
 	ClassGivenUp    = "given_up"    // a person has said that it was not carried out, and is not to be
 )
+
+// ClassSuperseded is the class of reads that were made anew.
+const ClassSuperseded = "superseded"
 
 // IncompleteError says that a list could not be read in a way that proves that
 // nothing is missing. Nothing may be published or planned from it.

@@ -43,6 +43,7 @@ func roundPrefix(prefix string, n int) string { return fmt.Sprintf("%s%02d/", pr
 type round struct {
 	number int       // 0 when there is none
 	began  time.Time // its first answer came then
+	failed []string  // keys of what could not be read in this round and those before
 }
 
 // lastRound finds the newest round.
@@ -52,15 +53,28 @@ func lastRound(ctx context.Context, a Answers, prefix string) (round, error) {
 		if err != nil {
 			return r, err
 		}
+		if !ans.OK && ans.Class != "" {
+			r.failed = append(r.failed, ans.Key)
+		}
 		n := 0
 		if _, err := fmt.Sscanf(strings.TrimPrefix(ans.Key, prefix), "%d/", &n); err != nil || n < r.number {
 			continue
 		}
 		if n > r.number || ans.Settled.Before(r.began) {
-			r = round{number: n, began: ans.Settled}
+			r.number, r.began = n, ans.Settled
 		}
 	}
 	return r, nil
+}
+
+// superseded are the decisions on what could not be read in a round and those before,
+// once a new one begins: the run is no worse for it.
+func (r round) superseded() []Decision {
+	var decisions []Decision
+	for _, key := range r.failed {
+		decisions = append(decisions, Decision{Key: key, Fate: FateSuperseded, Class: ClassSuperseded, Reason: "read anew later"})
+	}
+	return decisions
 }
 
 // newLook is the round of reads that shows the targets of writes.

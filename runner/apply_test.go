@@ -1,7 +1,9 @@
 package runner
 
 import (
+	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -248,5 +250,87 @@ func TestCheckReadsInBulk(t *testing.T) {
 		if n := len(b.requests("devices")) - reads; n != 6 || len(b.requests("device")) != 0 {
 			t.Errorf("%d pages, %d single reads; want two walks of three pages", n, len(b.requests("device")))
 		}
+	})
+}
+
+// What was tried out and could not be read back is neither as it was sent nor otherwise.
+func TestCanaryThatCannotBeReadBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBench(t, rmmsim.Config{Devices: 40, Seed: 3})
+		b.tag(3)
+		b.faults(rmmsim.Fault{Match: rmmsim.Match{Operation: "devices", Nth: 2}, Do: rmmsim.Action{Status: 403}})
+		b.work = jobs.NewUpdateWork(b.job, jobs.Settings{Canary: 2})
+		b.want(b.run(), checkpoint.RunAuth)
+		for _, read := range []bool{false, true} {
+			trials, err := jobs.Trials(t.Context(), AnswersOf(b.store, runID))
+			b.check(err)
+			if len(trials) != 2 || b.tagged(3) != 2 {
+				t.Fatalf("%d trials, %d tagged", len(trials), b.tagged(3))
+			}
+			for _, trial := range trials {
+				if trial.Read != read || trial.Seen != read || trial.OK != read {
+					t.Errorf("%+v", trial)
+				}
+			}
+			if !read {
+				b.want(b.run(), checkpoint.RunPlanned)
+			}
+		}
+	})
+}
+
+// A write that was in flight when the trial was cut off, and is found to have been
+// carried out, is one of those that were tried out.
+func TestCanaryCountsWhatIsFoundDone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBench(t, rmmsim.Config{Devices: 40, Seed: 3})
+		b.tag(6)
+		b.work = jobs.NewUpdateWork(b.job, jobs.Settings{Canary: 3})
+		ctx, stop := context.WithCancel(t.Context())
+		b.faults(rmmsim.Fault{Match: rmmsim.Match{Operation: "device-udf-set", Nth: 2}, Do: rmmsim.Action{Drop: "after", Func: func(*rmmsim.Account, *http.Request) { stop() }}})
+		b.want(b.runIn(ctx), checkpoint.RunStopped)
+		if n := b.tagged(6); n != 2 {
+			t.Fatalf("%d are tagged", n)
+		}
+		b.reopen()
+		b.want(b.run(), checkpoint.RunPlanned)
+		if n := b.tagged(6); n != 3 {
+			t.Errorf("%d are tagged, want the first three", n)
+		}
+	})
+}
+
+// A look that could not be made and is made anew is no failure of the run.
+func TestLooksThatAreMadeAnew(t *testing.T) {
+	t.Run("before the writes", func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
+			b := newBench(t, rmmsim.Config{Devices: 60, Seed: 3})
+			b.tag(5)
+			b.work = jobs.NewUpdateWork(b.job, jobs.Settings{PlanOnly: true})
+			b.want(b.run(), checkpoint.RunPlanned)
+			b.faults(rmmsim.Fault{Match: rmmsim.Match{Operation: "devices", Nth: 1}, Do: rmmsim.Action{Status: 403}})
+			b.work = jobs.NewUpdateWork(b.job, jobs.Settings{})
+			b.want(b.run(), checkpoint.RunAuth)
+			sum := b.run()
+			b.want(sum, checkpoint.RunOK)
+			if n := b.tagged(5); n != 5 || sum.Counts.Failed != 0 {
+				t.Errorf("%d devices are tagged, %+v", n, sum.Counts)
+			}
+		})
+	})
+	t.Run("for a lost answer", func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
+			b := stage(t)
+			b.play(scenario{op: "site-create", update: "  set: {name: '{name}'}", csv: "name\nFresh\n"})
+			b.faults(
+				rmmsim.Fault{Match: rmmsim.Match{Operation: "site-create", Nth: 1}, Do: rmmsim.Action{Drop: "after"}},
+				rmmsim.Fault{Match: rmmsim.Match{Operation: "sites", From: 2, To: 3}, Do: rmmsim.Action{Status: 403}},
+			)
+			b.want(b.run(), checkpoint.RunInDoubt)
+			for _, state := range []checkpoint.RunState{checkpoint.RunIncomplete, checkpoint.RunOK} {
+				b.work = jobs.NewCheckWork(jobs.Settings{}, b.began, b.began)
+				b.want(b.run(func(cfg *Config) { cfg.ReadOnly = true }), state)
+			}
+		})
 	})
 }

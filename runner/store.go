@@ -123,6 +123,7 @@ func (a answers) Rows(ctx context.Context) iter.Seq2[jobs.Row, error] {
 var fates = map[jobs.Fate]checkpoint.State{
 	jobs.FateDone: checkpoint.StateDone, jobs.FateAgain: checkpoint.StatePending,
 	jobs.FateUnchanged: checkpoint.StateUnchanged, jobs.FateFailed: checkpoint.StateFailed,
+	jobs.FateSuperseded: checkpoint.StateSkipped,
 }
 
 // settled are the decisions of a step for the checkpoint.

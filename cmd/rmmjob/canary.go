@@ -79,6 +79,8 @@ func (s *session) printTrials(ctx context.Context, w io.Writer) error {
 		}
 		verdict := "as sent"
 		switch {
+		case !trial.Read:
+			live, verdict = "(not read)", "not read back yet"
 		case !trial.Seen:
 			live, verdict = "(not told)", "cannot be read back"
 		case trial.Live == "":

@@ -43,7 +43,7 @@ type edits struct {
 	udf         map[int]string // "" is cleared
 	warranty    string         // "" is cleared
 	hasWarranty bool
-	moved       bool           // its site, or the name of that
+	moved       bool  // its site, or the name of that
 	audit       int64 // ms of the last audit that a test has made; 0 for the drawn one
 	audits      int   // how many a test has made
 }
