@@ -162,14 +162,14 @@ func TestPending(t *testing.T) {
 	}
 	c := mustClaim(t, s, at(1))
 	got, err := s.Pending(t.Context(), "r", "/0000000")
-	want := []PendingCount{{"l", "set", 1, 0, 0}, {"read", "devices", 2, 1, 0}}
+	want := []PendingCount{{"l", "set", 1, 0, 0, 0}, {"read", "devices", 2, 1, 0, 0}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("pending %v, %v, want %v", got, err, want)
 	}
 	if err := s.Finish(t.Context(), c, at(2), RetryAt(at(99), "busy", 503)); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.Pending(t.Context(), "r", "/0000000"); err != nil || got[0] != (PendingCount{"l", "set", 2, 0, 0}) {
+	if got, err := s.Pending(t.Context(), "r", "/0000000"); err != nil || got[0] != (PendingCount{"l", "set", 2, 0, 0, 0}) {
 		t.Errorf("an item put off is not pending: %v, %v", got, err)
 	}
 }
@@ -215,6 +215,11 @@ func TestVersion1(t *testing.T) {
 	want = Counts{Items: 5, Pending: 2, Done: 1, Unchanged: 1, InDoubt: 1}
 	if c, err := s.Counts(t.Context(), "r"); err != nil || c != want {
 		t.Errorf("counts after recovery %+v, %v, want %+v", c, err, want)
+	}
+	for key, want := range map[string]bool{"a": false, "b": true, "c": true, "d": false, "e": false} {
+		if it, err := s.Item(t.Context(), "r", key); err != nil || it.Unsure != want {
+			t.Errorf("item %s is unsure: %v, %v", key, it.Unsure, err)
+		}
 	}
 	for _, key := range []string{"c", "d"} {
 		if c := mustClaim(t, s, at(101)); c.Key != key || string(c.Payload) != "payload of "+key {

@@ -64,16 +64,17 @@ type Item struct {
 	Created   time.Time
 	Sent      time.Time // last MarkSent since it was claimed
 	Finished  time.Time // when it reached a final state
+	Unsure    bool      // a request of it was sent whose effect nobody knows; of no meaning once it is done
 }
 
-const itemColumns = `id, key, lane, op, payload, replay, state, attempts, not_before, class, reason, http, created, sent, finished`
+const itemColumns = `id, key, lane, op, payload, replay, state, attempts, not_before, class, reason, http, created, sent, finished, unsure`
 
 func scanItem(row interface{ Scan(...any) error }, more ...any) (Item, error) {
 	var it Item
 	var notBefore, created, sent, finished sql.NullInt64
 	err := row.Scan(append([]any{
 		&it.ID, &it.Key, &it.Lane, &it.Op, &it.Payload, &it.Replay, &it.State, &it.Attempts,
-		&notBefore, &it.Class, &it.Reason, &it.HTTP, &created, &sent, &finished,
+		&notBefore, &it.Class, &it.Reason, &it.HTTP, &created, &sent, &finished, &it.Unsure,
 	}, more...)...)
 	notBefore.Valid = notBefore.Int64 != 0
 	it.NotBefore, it.Created, it.Sent, it.Finished = moment(notBefore), moment(created), moment(sent), moment(finished)
@@ -399,6 +400,7 @@ type PendingCount struct {
 	Items    int
 	Ending   int // those of them whose key has the ending that was asked for
 	Held     int // further ones that wait to be released
+	Unsure   int // those of all these that were sent and whose effect nobody knows
 }
 
 // Pending counts the pending items of a run by lane and operation, due or not. Beside all it counts those whose key ends
@@ -410,9 +412,9 @@ func (s *Store) Pending(ctx context.Context, run, ending string) ([]PendingCount
 		return nil, s.fail(ctx, doing, err)
 	}
 	counts, err := collect(ctx, s.read, func(rows *sql.Rows) (c PendingCount, err error) {
-		err = rows.Scan(&c.Lane, &c.Op, &c.Items, &c.Ending, &c.Held)
+		err = rows.Scan(&c.Lane, &c.Op, &c.Items, &c.Ending, &c.Held, &c.Unsure)
 		return c, err
-	}, `SELECT lane, op, sum(held = 0), sum(held = 0 AND substr(key, -length(?2)) = ?2), sum(held)
+	}, `SELECT lane, op, sum(held = 0), sum(held = 0 AND substr(key, -length(?2)) = ?2), sum(held), sum(unsure)
 		FROM items WHERE run = ?1 AND state = 'pending'
 		GROUP BY lane, op ORDER BY lane, op`, seq, ending)
 	return counts, s.fail(ctx, doing, err)

@@ -23,6 +23,7 @@ type Outcome struct {
 	reads     int
 	writes    int
 	throttled int
+	unsure    bool
 }
 
 // Done ends the item well. The body is kept for Results; an empty one is as good as none.
@@ -86,6 +87,12 @@ func (o Outcome) Acked(kind Ack) Outcome {
 	return o
 }
 
+// Unsure says that the request was sent and that nobody knows whether it took effect. The item keeps that until it is done.
+func (o Outcome) Unsure() Outcome {
+	o.unsure = true
+	return o
+}
+
 // Throttled counts one answer 429.
 func (o Outcome) Throttled() Outcome {
 	o.throttled++
@@ -108,9 +115,9 @@ func (s *Store) Finish(ctx context.Context, c Claim, now time.Time, o Outcome) e
 		}
 		var run int64
 		err := tx.QueryRowContext(ctx, `UPDATE items SET state = ?, lease = NULL, not_before = ?, attempts = attempts - ?,
-			class = ?, reason = ?, http = ?, sent = CASE WHEN ? THEN NULL ELSE sent END, finished = ?
+			class = ?, reason = ?, http = ?, sent = CASE WHEN ? THEN NULL ELSE sent END, finished = ?, unsure = max(unsure, ?)
 			WHERE id = ? AND lease = ? RETURNING run`,
-			o.state, o.notBefore, o.giveBack, o.class, o.reason, o.http, pending, finished, c.ID, c.lease).Scan(&run)
+			o.state, o.notBefore, o.giveBack, o.class, o.reason, o.http, pending, finished, o.unsure, c.ID, c.lease).Scan(&run)
 		if errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("item %q: %w", c.Key, ErrLost)
 		}
@@ -143,7 +150,8 @@ type Recovered struct {
 	InDoubt  int // sent, and not to be repeated without asking
 }
 
-// Recover settles the items that a crash left running; what becomes of each is said by its Replay. It takes every
+// Recover settles the items that a crash left running; what becomes of each is said by its Replay. Those that may be
+// repeated are pending again and unsure: nobody has noted whether they were sent. It takes every
 // running item of the run for a leftover, so the caller must hold the lock of the job and have no workers yet.
 func (s *Store) Recover(ctx context.Context, run string, now time.Time) (Recovered, error) {
 	var r Recovered
@@ -158,7 +166,8 @@ func (s *Store) Recover(ctx context.Context, run string, now time.Time) (Recover
 			return err
 		}
 		r.Returned, err = affected(tx.ExecContext(ctx, `UPDATE items SET state = 'pending', lease = NULL, sent = NULL,
-			attempts = attempts - 1, reason = 'the program ended before the answer came' WHERE run = ? AND state = 'running'`, seq))
+			attempts = attempts - 1, unsure = CASE WHEN replay = 'free' THEN 1 ELSE unsure END,
+			reason = 'the program ended before the answer came' WHERE run = ? AND state = 'running'`, seq))
 		return err
 	})
 	return r, err
@@ -166,7 +175,8 @@ func (s *Store) Recover(ctx context.Context, run string, now time.Time) (Recover
 
 // again starts an UPDATE that makes finished items pending. Those that were sent before keep a reason.
 const again = `UPDATE items SET state = 'pending', attempts = 0, not_before = 0, class = '',
-	reason = CASE WHEN attempts > 0 THEN 'tried before' ELSE '' END, http = 0, sent = NULL, finished = NULL`
+	reason = CASE WHEN attempts > 0 THEN 'tried before' ELSE '' END, http = 0, sent = NULL, finished = NULL,
+	unsure = CASE WHEN state = 'in_doubt' THEN 1 ELSE unsure END`
 
 // Resolution is a person's word on an item in doubt.
 type Resolution string
@@ -194,7 +204,7 @@ func (s *Store) Resolve(ctx context.Context, run string, now time.Time, how Reso
 	case ResolveDone:
 		update, args = `UPDATE items SET state = 'done', class = '', reason = ?, finished = ?`, []any{note, millis(now)}
 	case ResolveFailed:
-		update = `UPDATE items SET state = 'failed', class = 'given_up', reason = coalesce(nullif(?, ''), reason), finished = ?`
+		update = `UPDATE items SET state = 'failed', class = 'given_up', unsure = 0, reason = coalesce(nullif(?, ''), reason), finished = ?`
 		args = []any{note, millis(now)}
 	case ResolveRetry:
 		update = again

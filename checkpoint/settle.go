@@ -30,7 +30,8 @@ var settlements = map[State]string{
 	StatePending:   again + ` WHERE run = ?5 AND key = ?6 AND state = 'in_doubt'`,
 }
 
-const settled = `UPDATE items SET state = ?1, class = ?2, reason = ?3, finished = ?4, held = 0, not_before = 0 WHERE run = ?5 AND key = ?6`
+const settled = `UPDATE items SET state = ?1, class = ?2, reason = ?3, finished = ?4, held = 0, not_before = 0,
+	unsure = CASE WHEN state IN ('done', 'in_doubt') THEN 1 ELSE unsure END WHERE run = ?5 AND key = ?6`
 
 // Settle gives items other states, all of them or none, and returns how many it changed.
 func (s *Store) Settle(ctx context.Context, run string, now time.Time, items []Settled) (n int, err error) {

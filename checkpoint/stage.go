@@ -26,6 +26,7 @@ type Row struct {
 	ItemErrorClass string
 	ItemHTTP       int
 	ItemAttempts   int
+	ItemUnsure     bool
 }
 
 // Change is what a run gets when it goes from one stage to another. All of it is optional.
@@ -156,7 +157,7 @@ func (s *Store) Rows(ctx context.Context, run string) iter.Seq2[Row, error] {
 			return
 		}
 		const query = `SELECT p.number, p.class, p.item_key, p.payload, coalesce(i.state, ''), coalesce(i.reason, ''),
-			coalesce(i.class, ''), coalesce(i.http, 0), coalesce(i.attempts, 0)
+			coalesce(i.class, ''), coalesce(i.http, 0), coalesce(i.attempts, 0), coalesce(i.unsure, 0)
 			FROM plan_rows p LEFT JOIN items i ON i.run = p.run AND i.key = p.item_key
 			WHERE p.run = ? AND p.number %s ? ORDER BY p.number`
 		first, next := fmt.Sprintf(query, ">="), fmt.Sprintf(query, ">")
@@ -168,7 +169,7 @@ func (s *Store) Rows(ctx context.Context, run string) iter.Seq2[Row, error] {
 			rows, err := s.read.QueryContext(ctx, query, seq, from)
 			return page(rows, err, func(rows *sql.Rows) (r Row, size int, err error) {
 				err = rows.Scan(&r.Number, &r.Class, &r.ItemKey, &r.Payload, &r.ItemState, &r.ItemReason, &r.ItemErrorClass,
-					&r.ItemHTTP, &r.ItemAttempts)
+					&r.ItemHTTP, &r.ItemAttempts, &r.ItemUnsure)
 				return r, len(r.Payload), err
 			})
 		}, func(err error) error { return s.fail(ctx, doing, err) })(yield)

@@ -118,6 +118,9 @@ func waiting(ans Answer) bool { return ans.Settled.IsZero() }
 // carried chooses the writes that were acknowledged.
 func carried(ans Answer) bool { return ans.OK }
 
+// carriedPerhaps chooses those too whose answers were lost.
+func carriedPerhaps(ans Answer) bool { return ans.OK || ans.Unsure || ans.Doubt }
+
 // look begins a stage that reads the targets of the chosen writes once more.
 func (p applier) look(ctx context.Context, a Answers, prefix, stage string, choose func(Answer) bool, note string) (Step, error) {
 	writes, err := p.load(ctx, a, prefix, choose)
@@ -188,7 +191,7 @@ func (p applier) check(ctx context.Context, stage string, a Answers) (Step, bool
 			})
 		case s == unseen:
 			blind++
-		case s == asWritten && w.reason != "":
+		case s == asWritten && w.unsure:
 			step.Decisions = append(step.Decisions, Decision{Key: w.item, Fate: FateDone, Reason: Found + "it was carried out by an earlier try"})
 		case s == asWritten:
 			step.Decisions = append(step.Decisions, Decision{Key: w.item, Fate: FateUnchanged, Reason: "it is so already"})

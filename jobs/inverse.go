@@ -38,11 +38,18 @@ const editedSince = "edited since: %s is not what the run wrote"
 
 // inverse decides by what a look has shown.
 func (w *write) inverse() *inverse {
+	if w.unsure && w.listed {
+		if s, _ := w.stands(); s == asBefore {
+			return already("its answer was lost, and it was not carried out")
+		}
+	}
 	switch {
 	case !w.listed && classOf(w.req) == rmm.ClassRead:
 		return already("it has only read")
 	case !w.listed:
 		return irreversible("what %s has done is not known", w.req.Op)
+	case w.op.effect == starts && w.unsure:
+		return irreversible("nobody knows whether the quick job was made, and nothing can take it back")
 	case w.op.effect == starts:
 		return irreversible("a quick job that was made cannot be taken back")
 	case w.op.effect == resolves:

@@ -46,6 +46,7 @@ type Answer struct {
 	HTTP    int    // status of the answer that made it not OK; 0 when there was none
 	Body    []byte
 	Doubt   bool      // a write that was sent and whose answer was lost
+	Unsure  bool      // a request of it was sent whose effect nobody knows; of no meaning where it is OK
 	Settled time.Time // when it came to this; zero while it is under way
 }
 

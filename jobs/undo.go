@@ -52,10 +52,10 @@ func (u *UndoWork) apply() applier {
 	return applier{set: u.set, verify: u.verify, guard: u.guard, undo: true}
 }
 
-// writes are what the source has carried out. Something that was deleted is looked
+// writes are what the source has carried out, or may have: what is there now decides. Something that was deleted is looked
 // for by its name: it may have been made again.
 func (u *UndoWork) writes(ctx context.Context) ([]*write, error) {
-	writes, err := loadWrites(ctx, u.source, carried)
+	writes, err := loadWrites(ctx, u.source, carriedPerhaps)
 	j := &judge{guard: u.guard}
 	for _, w := range writes {
 		w.judge = j

@@ -24,7 +24,8 @@ type write struct {
 	listed  bool   // op is of the table; false for a free call
 	ok      bool   // it was acknowledged
 	doubt   bool   // its answer was lost
-	reason  string // why it is as it is; of one that is to be sent, that it was tried before
+	unsure  bool   // it may have been carried out by a request whose answer was lost
+	reason  string // why it is as it is
 	settled time.Time
 	changes []Change        // of all its rows, each field once
 	before  json.RawMessage // what of the target the request or an undo needs; nil for nothing
@@ -52,7 +53,10 @@ type view struct {
 
 // newWrite is the write of a stored item.
 func newWrite(ans Answer) *write {
-	w := &write{item: ans.Key, req: ans.Request, ok: ans.OK, doubt: ans.Doubt, reason: ans.Reason, settled: ans.Settled}
+	w := &write{
+		item: ans.Key, req: ans.Request, ok: ans.OK, doubt: ans.Doubt, unsure: !ans.OK && (ans.Unsure || ans.Doubt),
+		reason: ans.Reason, settled: ans.Settled,
+	}
 	w.op, w.listed = known(ans.Request.Op)
 	return w
 }

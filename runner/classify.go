@@ -29,6 +29,7 @@ type verdict struct {
 	outage  bool // a fault of the network or the service: feeds the breaker
 	offline bool // the service could not be reached at all
 	halt    checkpoint.RunState
+	unsure  bool // it is a write that was sent, and may have been carried out
 }
 
 // Error classes, which separate "fix your data" from "try again".
@@ -101,6 +102,7 @@ func classify(op rmm.Operation, err error, returned, stopping bool) verdict {
 		return v
 	}
 	lost := func(class string) verdict {
+		v.unsure = e.Sent && op.Class != rmm.ClassRead
 		if safe || !e.Sent {
 			return repeat(class)
 		}
@@ -122,7 +124,7 @@ func classify(op rmm.Operation, err error, returned, stopping bool) verdict {
 	case rmm.KindTransport:
 		if stopping {
 			if safe || !e.Sent {
-				return verdict{action: actRelease, class: classStopped, reason: "cut off by a stop"}
+				return verdict{action: actRelease, class: classStopped, reason: "cut off by a stop", unsure: e.Sent && op.Class != rmm.ClassRead}
 			}
 			return verdict{action: actDoubt, class: classStopped, reason: "cut off by a stop after it was sent; nobody knows whether it was carried out"}
 		}

@@ -159,6 +159,9 @@ func (r *run) finish(store context.Context, claim checkpoint.Claim, v verdict, b
 	if v.class == classThrottled {
 		o = o.Throttled()
 	}
+	if v.unsure {
+		o = o.Unsure()
+	}
 	if v.action == actDone {
 		if op, _ := rmm.Resolve(claim.Op); op.IsWrite() {
 			o = o.Acked(checkpoint.Write)

@@ -10,6 +10,7 @@ import (
 
 	"rmmjob/checkpoint"
 	"rmmjob/jobs"
+	"rmmjob/throttle"
 )
 
 // stateCrashed is shown for a run that says it is running while nobody holds
@@ -62,6 +63,9 @@ func (s *state) describeRun(ctx context.Context, r checkpoint.Run) (runInfo, err
 	}
 	info.Counts.Reused = int64(reused)
 	if info.Counts.Found, err = s.found(ctx, r); err != nil {
+		return runInfo{}, err
+	}
+	if info.Counts.Unanswered, err = s.unanswered(ctx, r, c); err != nil {
 		return runInfo{}, err
 	}
 	if r.Error != "" {
@@ -131,6 +135,24 @@ func runCounts(r checkpoint.Run, c checkpoint.Counts) counts {
 		Failed: int64(c.Failed), InDoubt: int64(c.InDoubt), Pending: int64(c.Pending + c.Running),
 		Reads: r.Reads, Writes: r.Writes, Throttled429: r.Throttled,
 	}
+}
+
+// unanswered counts the writes of a run that are to be sent again because their answers
+// were lost. Of a run whose process died those in flight are among them.
+func (s *state) unanswered(ctx context.Context, r checkpoint.Run, c checkpoint.Counts) (n int64, err error) {
+	if c.Pending+c.Running == 0 || r.Kind == kindExport {
+		return 0, nil
+	}
+	if jobs.Writes(r.Stage) && c.Running > 0 && !s.working(r) {
+		n = int64(c.Running)
+	}
+	lanes, err := s.store.Pending(ctx, r.ID, "")
+	for _, l := range lanes {
+		if l.Lane != throttle.Read {
+			n += int64(l.Unsure)
+		}
+	}
+	return n, err
 }
 
 // isLocked tells whether a process is at work on a job.

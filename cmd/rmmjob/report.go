@@ -38,6 +38,9 @@ func (s *session) report(ctx context.Context, sum runner.Summary) error {
 	if c.Found, err = s.st.found(ctx, s.rec); err != nil {
 		return err
 	}
+	if c.Unanswered, err = s.st.unanswered(ctx, s.rec, sum.Counts); err != nil {
+		return err
+	}
 	s.result.Counts = c
 	planned := sum.State == checkpoint.RunPlanned && sum.Stage == jobs.StagePlan
 	if planned {
@@ -157,16 +160,18 @@ func (s *session) inputNotes() []string {
 func (s *session) requestWords(sum runner.Summary, took time.Duration) string {
 	c := sum.Counts
 	parts := []string{count(s.rec.Reads, "read") + " and " + count(s.rec.Writes, "write")}
-	if counted, ok := s.result.Counts.(counts); ok {
-		if counted.Found > 0 {
-			parts = append(parts, number(counted.Found)+" found after a lost answer")
-		}
-		if counted.Reused > 0 {
-			parts = append(parts, count(counted.Reused, "answer")+" reused")
-		}
+	counted, _ := s.result.Counts.(counts) // of a plan they count its rows
+	if counted.Found > 0 {
+		parts = append(parts, number(counted.Found)+" found after a lost answer")
+	}
+	if counted.Reused > 0 {
+		parts = append(parts, count(counted.Reused, "answer")+" reused")
 	}
 	if left := c.Pending + c.Running; left > 0 {
 		parts = append(parts, count(int64(left), "request")+" left")
+	}
+	if counted.Unanswered > 0 {
+		parts = append(parts, count(counted.Unanswered, "write")+" sent without an answer")
 	}
 	if s.rec.Throttled > 0 {
 		parts = append(parts, count(s.rec.Throttled, "answer")+" 429 or blocked")

@@ -23,6 +23,7 @@ type counts struct {
 	Throttled429 int64 `json:"throttled_429"` // answers 429
 	Found        int64 `json:"found"`         // writes whose answer was lost, and which were found to have been carried out
 	Reused       int64 `json:"reused"`        // items done without a request, with the answer of an earlier run
+	Unanswered   int64 `json:"unanswered"`    // of the pending: writes that were sent and never answered
 }
 
 // file is an output file of a run.

@@ -69,6 +69,10 @@ func endOf(row checkpoint.Row, d jobs.RowDetail) rowEnd {
 		e.file, e.status = fileNotAttempted, "skipped"
 	default:
 		e.file, e.status = fileNotAttempted, "not_attempted"
+		if row.ItemUnsure {
+			e.file, e.status = fileInDoubt, "unanswered"
+			e.reason = "sent, and an answer to it never came, so it may be done; at last: " + row.ItemReason
+		}
 	}
 	if e.file == fileSucceeded && len(d.Kept) > 0 {
 		e.file, e.status, e.class = fileFailed, string(jobs.ClassKept), string(jobs.ClassKept)

@@ -75,6 +75,7 @@ func countLine(c counts) string {
 		{c.Failed, "failed", "failed"},
 		{c.InDoubt, "in doubt", "in doubt"},
 		{c.Pending, "left", "left"},
+		{c.Unanswered, "sent without an answer", "sent without an answer"},
 		{c.Reused, "reused", "reused"},
 		{c.Reads, "read", "reads"},
 		{c.Writes, "write", "writes"},

@@ -88,6 +88,10 @@ func (s *session) chooseUndo(ctx context.Context, source checkpoint.Run) error {
 	if len(rows) == 0 || source.Stage == jobs.StagePlan || stoppedPlan(source) {
 		return usagef("run %s has changed nothing", source.ID).withHint("what became of it: %s", s.nextCommand("show", source.ID))
 	}
+	// Of a run whose process died: its lock is held.
+	if _, err := s.st.store.Recover(ctx, source.ID, s.now()); err != nil {
+		return err
+	}
 	changed, err := s.st.changedSomething(ctx, source.ID)
 	if err != nil {
 		return err
@@ -156,17 +160,23 @@ func (s *session) setUndo(ctx context.Context) error {
 	return nil
 }
 
-// changedSomething tells whether one of the rows of a run was carried out.
+// changedSomething tells whether one of the rows of a run was carried out, or was sent
+// without an answer.
 func (s *state) changedSomething(ctx context.Context, run string) (bool, error) {
 	for row, err := range s.store.Rows(ctx, run) {
 		if err != nil {
 			return false, err
 		}
-		if class := jobs.RowClass(row.Class); row.ItemState == checkpoint.StateDone && (class == jobs.ClassChange || class == jobs.ClassClear) {
+		if class := jobs.RowClass(row.Class); carriedPerhaps(row) && (class == jobs.ClassChange || class == jobs.ClassClear) {
 			return true, nil
 		}
 	}
 	return false, nil
+}
+
+// carriedPerhaps tells whether a row was carried out, or may have been.
+func carriedPerhaps(row checkpoint.Row) bool {
+	return row.ItemState == checkpoint.StateDone || row.ItemState == checkpoint.StateInDoubt || row.ItemUnsure
 }
 
 // partlyKept tells whether an undo has left some of the fields of a row alone.
