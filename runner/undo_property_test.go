@@ -222,11 +222,11 @@ func (w *teller) play(id string, a act, width int, work func(jobs.Settings) Work
 	return sum
 }
 
-// changed counts the rows of a run that it has carried out.
+// changed counts the rows of a run that it has carried out, or may have.
 func (w *teller) changed(id string) (n int) {
 	for row, err := range w.store.Rows(context.Background(), id) {
 		w.check(err)
-		if class := jobs.RowClass(row.Class); row.ItemState == checkpoint.StateDone && (class == jobs.ClassChange || class == jobs.ClassClear) {
+		if class := jobs.RowClass(row.Class); (row.ItemState == checkpoint.StateDone || row.ItemUnsure) && (class == jobs.ClassChange || class == jobs.ClassClear) {
 			n++
 		}
 	}
