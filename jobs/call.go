@@ -263,13 +263,50 @@ func (c *Call) misstated(path string) string {
 	return fmt.Sprintf("this is %s, which is not safe to repeat: state class: unsafe, or use operation: %s", op.Known, op.Known)
 }
 
-// request makes the request of one row, or says why it cannot be made.
-func (c *Call) request(cell func(string) string) (req rmm.Request, fault string) {
-	for _, column := range c.Path.Columns() {
-		if trimBlank(cell(column)) == "" {
-			return req, fmt.Sprintf("{%s} in the path is blank", column)
+// holes says which cell of a row leaves a hole in the request: nothing in it can be left
+// alone, so a blank cell is a fault, and an empty text is asked for by the word that
+// empties a field. In the path, and beside other text, there is none.
+func (c *Call) holes(cell func(string) string) string {
+	for i, t := range c.templates() {
+		path := i == 0
+		if path || t.value.mixed() {
+			if _, fault := t.value.word(cell); fault != "" {
+				return fault
+			}
+		}
+		blank := t.value.holes(cell)
+		switch {
+		case len(blank) == 0:
+		case path:
+			return fmt.Sprintf("{%s} in the path is blank", blank[0])
+		case t.value.mixed():
+			return fmt.Sprintf("%s is blank within %q", braced(blank), t.value)
+		default:
+			return fmt.Sprintf("{%s} is blank: for an empty text write %s", blank[0], ClearWord)
+		}
+		if v := t.value.Expand(cell); len(t.value.Columns()) > 0 && nearlyClears(v) {
+			return fmt.Sprintf("%s is %q: for an empty text write %s, for something else remove the brackets", t.value, clip(v, 20), ClearWord)
 		}
 	}
+	return ""
+}
+
+// emptied reads the word that empties a field as an empty text.
+func emptied(cell func(string) string) func(string) string {
+	return func(column string) string {
+		if v := cell(column); v != ClearWord {
+			return v
+		}
+		return ""
+	}
+}
+
+// request makes the request of one row, or says why it cannot be made.
+func (c *Call) request(cell func(string) string) (req rmm.Request, fault string) {
+	if fault := c.holes(cell); fault != "" {
+		return req, fault
+	}
+	cell = emptied(cell)
 	path := c.path(cell)
 	if fault := cmp.Or(c.refused(path), c.misstated(path)); fault != "" {
 		return req, fault

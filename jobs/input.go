@@ -240,11 +240,16 @@ func (r *rowReader) read(rec Record) (inputRow, []rowFault) {
 	fault := func(t Template, format string, args ...any) {
 		faults = append(faults, rowFault{r.first(t), fmt.Sprintf(format, args...)})
 	}
+	faultAt := func(column, format string, args ...any) {
+		faults = append(faults, rowFault{r.index[column], fmt.Sprintf(format, args...)})
+	}
 
 	parts := make([]string, len(r.spec.Match), len(r.spec.Match)+1)
 	for i, m := range r.spec.Match {
 		if parts[i] = r.op.keyText(m.Field, m.Value.Expand(cell)); parts[i] == "" {
 			fault(m.Value, "empty key: %s comes from %s, which is blank", m.Field, m.Value)
+		} else if blank := m.Value.holes(cell); len(blank) > 0 {
+			faultAt(blank[0], "incomplete key: %s comes from %s, and %s is blank", m.Field, m.Value, braced(blank))
 		} else if why := macFault(parts[i]); m.Field == byMAC && why != "" {
 			fault(m.Value, "%s", why)
 		}
@@ -252,7 +257,12 @@ func (r *rowReader) read(rec Record) (inputRow, []rowFault) {
 
 	r.wants = r.wants[:0]
 	for i, s := range r.spec.Set {
-		w, asked, why := r.spec.want(r.op, s, s.Value.Expand(cell))
+		value, column, hole := r.spec.fill(s.Value, cell)
+		if hole != "" {
+			faultAt(column, "%s: %s", s.Field, hole)
+			continue
+		}
+		w, asked, why := r.spec.want(r.op, s, value)
 		switch {
 		case why != "":
 			fault(s.Value, "%s", why)

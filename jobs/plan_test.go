@@ -279,7 +279,7 @@ func TestCase_C50_AllProblemsAtOnce(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("faults %q", got)
 	}
-	got = inputFaults(t, file(t, "uid,Tag,day\n,"+strings.Repeat("x", 300)+",1.2.2026\n"+deviceA+",x,31.12.2026\n"+deviceB+",x\n"+deviceC+",1.5E+12,\n"),
+	got = inputFaults(t, file(t, "uid,Tag,day\n,"+strings.Repeat("x", 300)+",1.2.2026\n"+deviceA+",x,31.12.2026\n"+deviceB+",x\n"+deviceC+",1.5E+12,x\n"),
 		"  operation: device-warranty-create\n  rows: {csv: CSV}\n  match: {uid: '{uid}'}\n  set: {warrantyDate: '{day}{Tag}'}\n")
 	want = []string{
 		"2:1: empty key: uid comes from {uid}, which is blank",
@@ -287,7 +287,7 @@ func TestCase_C50_AllProblemsAtOnce(t *testing.T) {
 		`3:40: warrantyDate: "31.12.2026x" is not a day as yyyy-mm-dd; another order needs rows.date_format`,
 		"4:1: the row has 2 cells, the header has 3",
 		"5:38: 1 value looks like Excel scientific notation: line 5",
-		`5:46: warrantyDate: "1.5E+12" is not a day as yyyy-mm-dd; another order needs rows.date_format`,
+		`5:46: warrantyDate: "x1.5E+12" is not a day as yyyy-mm-dd; another order needs rows.date_format`,
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("faults\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
