@@ -79,6 +79,10 @@ func (p applier) settle(ctx context.Context, stage string, a Answers) (Step, err
 			return step, err
 		}
 		step.Stage, step.Release = StageApply, -1
+		if more, err := p.triesMore(ctx, a, step.Decisions); err != nil || more {
+			step.Stage, step.Release = StageCanary, 0
+			return step, err
+		}
 		return step, nil
 	case StageApply:
 		step, settled, err := p.doubts(ctx, stage, a)

@@ -51,6 +51,27 @@ func (p applier) canary(ctx context.Context, a Answers) (Step, error) {
 	return p.look(ctx, a, canaryPrefix, StageTried, carried, step.Note)
 }
 
+// Tried counts the writes of the plan that were sent so far.
+func Tried(ctx context.Context, a Answers) (int, error) {
+	writes, err := loadWrites(ctx, a, triedOut)
+	return len(writes), err
+}
+
+// triesMore tells whether further writes are to be tried out before the rest, once some
+// of those that are left are found to have been done.
+func (p applier) triesMore(ctx context.Context, a Answers, found []Decision) (bool, error) {
+	if p.set.Canary == 0 {
+		return false, nil
+	}
+	tried, err := Tried(ctx, a)
+	for _, d := range found {
+		if d.Fate == FateDone {
+			tried++
+		}
+	}
+	return tried < p.set.Canary, err
+}
+
 // anyWaiting tells whether a write of the plan has not been sent.
 func anyWaiting(ctx context.Context, a Answers) (bool, error) {
 	for ans, err := range a.Answers(ctx, applyPrefix) {

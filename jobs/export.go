@@ -83,7 +83,8 @@ type Settings struct {
 	// Remembered are answers that an earlier run has left, by topic.
 	Remembered map[string]Remembered
 
-	// Canary is how many writes of a plan are tried out before the rest; 0 for none.
+	// Canary is how many writes of a plan are tried out before the rest, those of earlier
+	// trials included; 0 for none.
 	Canary int
 	// AcceptDrift lets a plan overwrite what was edited since it was made.
 	AcceptDrift bool

@@ -35,7 +35,11 @@ func applyVerb(ctx context.Context, a *app, args []string) error {
 	return a.executeStored(ctx, rec, opt, func(ctx context.Context, s *session) error {
 		if unfinished(s.rec.State) && s.rec.Stage != "" && s.about.byPlan() && s.about.Hold == holdNone || waits(s.rec) {
 			s.say("continuing run %s, which was %s", s.rec.ID, lastWord(s.rec))
-			return nil
+			s.about.AcceptDrift = s.about.AcceptDrift || *drift
+			if waits(s.rec) && s.canary == 0 {
+				return s.openGate(ctx)
+			}
+			return s.tryMore(ctx)
 		}
 		if err := s.appliable(); err != nil {
 			return err

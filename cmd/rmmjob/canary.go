@@ -49,6 +49,25 @@ func (c *countFlag) Set(text string) error {
 	return nil
 }
 
+// openGate lets the rest of the plan follow the writes that were tried out.
+func (s *session) openGate(ctx context.Context) error {
+	s.about.Canary = 0
+	return s.keepSettings(ctx)
+}
+
+// tryMore has so many further writes tried out, if this command line asks for it: the
+// rest waits again after them.
+func (s *session) tryMore(ctx context.Context) error {
+	if s.canary > 0 {
+		tried, err := jobs.Tried(ctx, runner.AnswersOf(s.st.store, s.rec.ID))
+		if err != nil {
+			return err
+		}
+		s.about.Canary = tried + s.canary
+	}
+	return s.keepSettings(ctx)
+}
+
 // sendsRest shows what was tried out and asks whether the rest is to follow.
 func (s *session) sendsRest(ctx context.Context, sum runner.Summary) bool {
 	if err := s.printTrials(ctx, s.stderr); err != nil {

@@ -86,7 +86,7 @@ func (s *session) choose(ctx context.Context) error {
 			if err := s.takeUp(ctx, last); err != nil {
 				return err
 			}
-			if err := errors.Join(s.takeGuards(), s.keepGuards(ctx)); err != nil {
+			if err := errors.Join(s.takeGuards(), s.keepGuards(ctx), s.tryMore(ctx)); err != nil {
 				return err
 			}
 			s.say("continuing run %s, which was %s", last.ID, lastWord(last))

@@ -145,7 +145,10 @@ func (s *session) goesOn(ctx context.Context, sum runner.Summary) (bool, error) 
 	case sum.State != checkpoint.RunPlanned:
 		return false, nil
 	case sum.Stage == jobs.StageWait:
-		return s.mayAsk() && s.sendsRest(ctx, sum), nil
+		if !s.mayAsk() || !s.sendsRest(ctx, sum) {
+			return false, nil
+		}
+		return true, s.openGate(ctx)
 	case s.about.Hold != holdAsk:
 		return false, nil
 	}
