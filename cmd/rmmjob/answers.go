@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"path/filepath"
 
 	"rmmjob/internal/output"
@@ -42,7 +43,9 @@ func (s *session) writeAnswers(ctx context.Context) error {
 		dirs = append(dirs, s.job.Results)
 	}
 	for i, dir := range dirs {
-		done, err := s.writeAnswersTo(ctx, filepath.Join(dir, answersName))
+		done, err := publishPrivate(filepath.Join(dir, answersName), s.rec.ID, output.FileJSONL, func(w io.Writer) (int64, error) {
+			return s.writeAnswersTo(ctx, w)
+		})
 		if err != nil {
 			return fail(exitLocalIO, "write the answers: %w", err)
 		}
@@ -53,29 +56,18 @@ func (s *session) writeAnswers(ctx context.Context) error {
 	return nil
 }
 
-func (s *session) writeAnswersTo(ctx context.Context, path string) (_ file, err error) {
-	f, err := output.Create(path, s.rec.ID)
-	if err != nil {
-		return file{}, err
-	}
-	defer func() {
-		if err != nil {
-			_ = f.Abort()
-		}
-	}()
-	f.KeepPrivate()
+func (s *session) writeAnswersTo(ctx context.Context, w io.Writer) (rows int64, err error) {
 	answers := runner.AnswersOf(s.st.store, s.rec.ID)
-	encoder := json.NewEncoder(f)
+	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
 	var headings []string
-	rows := int64(0)
 	for row, err := range s.st.store.Rows(ctx, s.rec.ID) {
 		if err != nil {
-			return file{}, err
+			return rows, err
 		}
 		var d jobs.RowDetail
 		if err := json.Unmarshal(row.Payload, &d); err != nil {
-			return file{}, fmt.Errorf("row %d of the plan: %w", row.Number, err)
+			return rows, fmt.Errorf("row %d of the plan: %w", row.Number, err)
 		}
 		if jobs.RowClass(row.Class) == jobs.ClassHeading {
 			headings = d.Cells
@@ -92,7 +84,7 @@ func (s *session) writeAnswersTo(ctx context.Context, path string) (_ file, err 
 		}
 		for ans, err := range answers.Answers(ctx, row.ItemKey) {
 			if err != nil {
-				return file{}, err
+				return rows, err
 			}
 			if ans.Key == row.ItemKey {
 				line.OK = ans.OK
@@ -104,10 +96,9 @@ func (s *session) writeAnswersTo(ctx context.Context, path string) (_ file, err 
 			}
 		}
 		if err := encoder.Encode(line); err != nil {
-			return file{}, err
+			return rows, err
 		}
 		rows++
 	}
-	done, err := f.Publish()
-	return file{Path: done.Path, Rows: rows, SHA256: done.SHA256, Format: output.FileJSONL}, err
+	return rows, nil
 }

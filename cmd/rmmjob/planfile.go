@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -55,40 +56,18 @@ func (a *app) checkPlanPaths(paths []string) ([]string, error) {
 func (v *planView) save(paths []string) ([]file, error) {
 	var files []file
 	for _, path := range paths {
-		done, err := v.saveAs(path)
+		format := strings.ToLower(filepath.Ext(path))
+		done, err := publishPrivate(path, v.Run, format[1:], func(w io.Writer) (int64, error) {
+			buffer := bufio.NewWriter(w)
+			rows, err := planWriters[format](v, buffer)
+			return rows, cmp.Or(err, v.err, buffer.Flush())
+		})
 		if err != nil {
 			return files, fail(exitLocalIO, "write the plan: %w", err)
 		}
 		files = append(files, done)
 	}
 	return files, nil
-}
-
-func (v *planView) saveAs(path string) (_ file, err error) {
-	f, err := output.Create(path, v.Run)
-	if err != nil {
-		return file{}, err
-	}
-	defer func() {
-		if err != nil {
-			_ = f.Abort()
-		}
-	}()
-	f.KeepPrivate()
-	format := strings.ToLower(filepath.Ext(path))
-	w := bufio.NewWriter(f)
-	rows, err := planWriters[format](v, w)
-	if err == nil {
-		err = v.err
-	}
-	if err == nil {
-		err = w.Flush()
-	}
-	if err != nil {
-		return file{}, err
-	}
-	done, err := f.Publish()
-	return file{Path: done.Path, Rows: rows, SHA256: done.SHA256, Format: format[1:]}, err
 }
 
 // writeCSV writes one line for each field of each row, without what a spreadsheet

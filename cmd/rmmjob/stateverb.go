@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -64,13 +63,13 @@ func stateVerb(ctx context.Context, a *app, args []string) error {
 	}
 	switch action {
 	case "show":
-		return a.showMemories(ctx, st, found)
+		return a.printMemories(ctx, st, found, a.showMemories)
 	case "export":
 		return a.exportMemories(ctx, st, found, *to)
 	case "reset":
 		return a.resetMemories(ctx, st, found, path, *yes)
 	}
-	return a.listMemories(ctx, st, found)
+	return a.printMemories(ctx, st, found, a.listMemories)
 }
 
 // memories finds what is remembered: of all jobs, or of the jobs of one file, under whatever account they ran.
@@ -122,31 +121,28 @@ func (s *state) describeMemory(ctx context.Context, m checkpoint.Memory) (memory
 	return info, err
 }
 
-func (s *state) describeMemories(ctx context.Context, list []checkpoint.Memory) ([]memoryInfo, error) {
+// printMemories prints what is known of memories, as an object or for people.
+func (a *app) printMemories(ctx context.Context, st *state, list []checkpoint.Memory, show func([]memoryInfo)) error {
 	infos := make([]memoryInfo, len(list))
 	for i, m := range list {
 		var err error
-		if infos[i], err = s.describeMemory(ctx, m); err != nil {
-			return nil, err
+		if infos[i], err = st.describeMemory(ctx, m); err != nil {
+			return err
 		}
 	}
-	return infos, nil
+	switch {
+	case a.json:
+		a.result.set("memories", infos)
+	case len(infos) == 0:
+		a.say("nothing is remembered in %s", st.dir)
+	default:
+		show(infos)
+	}
+	return nil
 }
 
 // listMemories prints a line for each memory.
-func (a *app) listMemories(ctx context.Context, st *state, list []checkpoint.Memory) error {
-	infos, err := st.describeMemories(ctx, list)
-	if err != nil {
-		return err
-	}
-	if a.json {
-		a.result.set("memories", infos)
-		return nil
-	}
-	if len(infos) == 0 {
-		a.say("nothing is remembered in %s", st.dir)
-		return nil
-	}
+func (a *app) listMemories(infos []memoryInfo) {
 	t := newTable("job", "account", "selection", "updated", "bookmark", "rows", "answers", "size")
 	for _, m := range infos {
 		mark := "-"
@@ -156,7 +152,6 @@ func (a *app) listMemories(ctx context.Context, st *state, list []checkpoint.Mem
 		t.add(m.Job, m.Account, m.Selection, clock(&m.Updated), mark, num(m.Rows), num(int64(m.Answers)), sizeText(m.Bytes))
 	}
 	t.write(a.stdout)
-	return nil
 }
 
 // sizeText is a number of bytes for people.
@@ -168,15 +163,7 @@ func sizeText(n int64) string {
 }
 
 // showMemories prints each memory whole, without the values of its rows.
-func (a *app) showMemories(ctx context.Context, st *state, list []checkpoint.Memory) error {
-	infos, err := st.describeMemories(ctx, list)
-	if err != nil {
-		return err
-	}
-	if a.json {
-		a.result.set("memories", infos)
-		return nil
-	}
+func (a *app) showMemories(infos []memoryInfo) {
 	for i, m := range infos {
 		if i > 0 {
 			fmt.Fprintln(a.stdout)
@@ -199,7 +186,6 @@ func (a *app) showMemories(ctx context.Context, st *state, list []checkpoint.Mem
 		t.add("size", sizeText(m.Bytes))
 		t.write(a.stdout)
 	}
-	return nil
 }
 
 // exportMemories writes memories as JSON lines: a line about each, then one for each element, row and answer.
@@ -210,19 +196,13 @@ func (a *app) exportMemories(ctx context.Context, st *state, list []checkpoint.M
 		}
 		return st.writeMemories(ctx, list, a.stdout)
 	}
-	f, err := output.Create(absolute(to), newRunID(a.now(), "state"))
+	done, err := publishPrivate(absolute(to), newRunID(a.now(), "state"), output.FileJSONL, func(w io.Writer) (int64, error) {
+		return 0, st.writeMemories(ctx, list, w) // the lines of the file are no rows
+	})
 	if err != nil {
 		return fail(exitLocalIO, "%w", err)
 	}
-	f.KeepPrivate() // rows may hold secrets
-	if err := st.writeMemories(ctx, list, f); err != nil {
-		return errors.Join(fail(exitLocalIO, "%w", err), f.Abort())
-	}
-	done, err := f.Publish()
-	if err != nil {
-		return fail(exitLocalIO, "%w", err)
-	}
-	a.result.Files = append(a.result.Files, file{Path: done.Path, SHA256: done.SHA256, Format: output.FileJSONL})
+	a.result.Files = append(a.result.Files, done)
 	if !a.json {
 		fmt.Fprintf(a.stdout, "%s\n", clean(done.Path))
 	}
