@@ -277,7 +277,7 @@ func (w *write) proxyBack() *inverse {
 	})
 	for _, c := range w.changes {
 		if c.real() && !hidden(c.Field, nil) {
-			v.changes = append(v.changes, Change{Field: c.Field, Old: c.New, New: c.Old})
+			v.changes = append(v.changes, Change{Field: c.Field, Old: c.New, New: c.Old, Clear: c.Old == "" && w.op.clearable(c.Field)})
 		}
 	}
 	v.req = rmm.Request{Op: w.op.name, Path: path, Body: objectOf(given)}

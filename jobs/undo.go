@@ -115,6 +115,9 @@ func (p *undoPlan) row(r Row) (Row, bool) {
 	fields := r.Detail.Changes
 	r.Class, r.ItemKey = v.class, v.key
 	r.Detail.Reason, r.Detail.Before, r.Detail.Changes, r.Detail.Match = v.reason, v.before, nil, nil
+	if r.Detail.Request != "" && v.req.Op != "" {
+		r.Detail.Request = v.req.Op
+	}
 	for _, c := range v.changes {
 		if v.whole || slices.ContainsFunc(fields, func(was Change) bool { return was.Field == c.Field }) {
 			r.Detail.Changes = append(r.Detail.Changes, c)

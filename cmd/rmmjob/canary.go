@@ -82,7 +82,14 @@ func (s *session) printTrials(ctx context.Context, w io.Writer) error {
 	if err != nil || len(trials) == 0 {
 		return err
 	}
-	t := newTable("line", s.job.Update.Thing(), "site", "field", "old", "new", "live", "")
+	thing := s.job.Update.Thing()
+	named := func(line, name, site string, rest ...string) []string {
+		if thing == "site" { // it is the target itself
+			return append([]string{line, name}, rest...)
+		}
+		return append([]string{line, name, site}, rest...)
+	}
+	t := newTable(named("line", thing, "site", "field", "old", "new", "live", "")...)
 	view := &planView{Values: s.showValues}
 	for _, trial := range trials {
 		shown := func(value string) string { return view.value(jobs.Change{Open: trial.Open}, value) }
@@ -108,7 +115,7 @@ func (s *session) printTrials(ctx context.Context, w io.Writer) error {
 		if trial.Seen && !trial.OK {
 			verdict = "NOT AS SENT"
 		}
-		t.add(fmt.Sprint(trial.Line), trial.Name, trial.Site, trial.Field, old, to, live, verdict)
+		t.add(named(fmt.Sprint(trial.Line), trial.Name, trial.Site, trial.Field, old, to, live, verdict)...)
 	}
 	t.write(w)
 	fmt.Fprintln(w)

@@ -91,28 +91,6 @@ func (s *session) agreesToPlan(ctx context.Context, c jobs.Consent) (bool, error
 	return true, s.st.store.AddEvent(ctx, s.rec.ID, s.now(), "confirm", fmt.Sprintf("%d was typed by %s: %s", c.Writes, s.whoAmI(), deed))
 }
 
-// printFirst shows the first rows of the plan that change something, and what all of
-// them come to.
-func (v *planView) printFirst(w io.Writer, most int) error {
-	t := newTable("line", v.Thing, "site", "change")
-	shown := 0
-	for p := range v.each(jobs.ClassChange, jobs.ClassClear) {
-		t.add(fmt.Sprint(p.Line), p.Name, p.Site, p.words())
-		if shown++; shown == most {
-			break
-		}
-	}
-	if v.err != nil {
-		return v.err
-	}
-	t.write(w)
-	if left := v.Counts[string(jobs.ClassChange)] + v.Counts[string(jobs.ClassClear)] - shown; left > 0 {
-		fmt.Fprintf(w, "and %s more\n", count(int64(left), "row"))
-	}
-	fmt.Fprintf(w, "\nplan %s: %s: %s\nit takes %s\n", v.Run, count(int64(v.Counts["rows"]), "row"), rowWords(v.Counts), v.requestLine())
-	return nil
-}
-
 // agreeTwice lets writes be sent again that may have been carried out already: with
 // --yes, or where a person types their number.
 func (s *session) agreeTwice(ctx context.Context, risky []checkpoint.Item) error {

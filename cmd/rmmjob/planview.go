@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"iter"
 	"strings"
 	"time"
@@ -28,7 +27,8 @@ type planView struct {
 	Requests int            // writes that the plan comes to
 	Expected string         // how long they take at the present budget; "" if that is not known
 	Clears   int            // fields that will be emptied
-	Deletes  int            // things that will be deleted
+	Deletes  int            // things that will be deleted, by one request each
+	Deleted  string         // these in words
 	Values   bool           // values are shown
 	Notes    []string
 
@@ -62,7 +62,7 @@ func (s *state) viewPlan(ctx context.Context, rec checkpoint.Run, values bool) (
 		State: string(rec.State), Begun: rec.Writes > 0, Counts: planCounts(counts), Values: values,
 		rows: func() iter.Seq2[checkpoint.Row, error] { return s.store.Rows(ctx, rec.ID) },
 	}
-	requests := map[string]bool{}
+	requests, deletes, lost := map[string]bool{}, map[string]bool{}, ""
 	for row, err := range v.rows() {
 		if err != nil {
 			return nil, err
@@ -84,15 +84,23 @@ func (s *state) viewPlan(ctx context.Context, rec checkpoint.Run, values bool) (
 				v.Clears++
 			}
 			if c.Deleted() {
-				v.Deletes++
+				deletes[row.ItemKey], lost = true, c.Field
 			}
 		}
 	}
-	v.Requests = len(requests)
+	v.Requests, v.Deletes, v.Deleted = len(requests), len(deletes), deletedWords(len(deletes), lost)
 	if v.Operation != "" {
 		v.Thing = jobs.Thing(v.Operation)
 	}
 	return v, nil
+}
+
+// deletedWords are things that are deleted: all of a plan are of one kind.
+func deletedWords(n int, thing string) string {
+	if thing == "proxy" {
+		return "the proxy of " + count(int64(n), "site")
+	}
+	return count(int64(n), thing)
 }
 
 // expect asks the limiter how long the writes of the plan take.
@@ -167,10 +175,10 @@ func (v *planView) each(classes ...jobs.RowClass) iter.Seq[planRow] {
 	}
 }
 
-// words are the changes of a row in one line, or why it is held back.
-func (p planRow) words() string {
+// parts are what is said of a row: its changes, each by itself, or why it is held back.
+func (p planRow) parts() []string {
 	if p.Reason != "" && len(p.Changes) == 0 {
-		return p.Reason
+		return []string{p.Reason}
 	}
 	parts := make([]string, 0, len(p.Changes)+2)
 	if p.Request != "" {
@@ -187,7 +195,7 @@ func (p planRow) words() string {
 	if p.Reason != "" { // of an undo that leaves some fields alone
 		parts = append(parts, p.Reason)
 	}
-	return strings.Join(parts, ", ")
+	return parts
 }
 
 // sums is what the final object says of the plan.
@@ -202,38 +210,4 @@ func (v *planView) requestLine() string {
 		line += ", " + v.Expected + " at the present budget"
 	}
 	return line
-}
-
-// planLines is how many rows a plan shows unless all are asked for.
-const planLines = 50
-
-// print shows the plan as a table, most rows of it when most is not 0.
-func (v *planView) print(w io.Writer, most int) error {
-	t := newTable("line", "class", v.Thing, "site", "change")
-	shown := 0
-	for p := range v.each() {
-		if p.Class == string(jobs.ClassUnchanged) {
-			continue
-		}
-		t.add(fmt.Sprint(p.Line), p.Class, p.Name, p.Site, p.words())
-		if shown++; shown == most {
-			break
-		}
-	}
-	if v.err != nil {
-		return v.err
-	}
-	if shown > 0 {
-		t.write(w)
-		fmt.Fprintln(w)
-	}
-	if left := v.Counts["rows"] - v.Counts[string(jobs.ClassUnchanged)] - shown; left > 0 {
-		fmt.Fprintf(w, "and %s more; --verbose shows all\n", count(int64(left), "row"))
-	}
-	if v.Clears > 0 {
-		fmt.Fprintf(w, "%s %s\n", count(int64(v.Clears), "field"), willBeCleared)
-	}
-	fmt.Fprintf(w, "plan %s: %s: %s\n", v.Run, count(int64(v.Counts["rows"]), "row"), rowWords(v.Counts))
-	fmt.Fprintf(w, "it takes %s\n", v.requestLine())
-	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -163,10 +164,16 @@ func (a *app) showPlan(ctx context.Context, st *state, r checkpoint.Run, paths [
 		return err
 	}
 	a.result.Run, a.result.Job, a.result.State, a.result.Counts = r.ID, r.JobName, string(r.State), v.Counts
-	a.result.set("plan", v.sums())
-	a.result.Files, err = v.save(paths)
-	if err != nil || a.json {
+	if a.result.Files, err = v.save(paths); err != nil {
 		return err
+	}
+	if a.json {
+		var b bytes.Buffer
+		if _, err := v.writeJSON(&b); err != nil {
+			return err
+		}
+		a.result.set("plan", json.RawMessage(b.Bytes()))
+		return v.err
 	}
 	most := planLines
 	if all || a.verbose > 0 {

@@ -152,6 +152,9 @@ func (s *session) setUndo(ctx context.Context) error {
 			count["protected"]++
 		default:
 			count["not_done"]++
+			if row.ItemState == checkpoint.StatePending && partlyKept(row) { // it is planned
+				count["partly_kept"]++
+			}
 		}
 	}
 	s.result.set("undo_of", s.about.UndoOf)
