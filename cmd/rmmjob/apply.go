@@ -60,7 +60,7 @@ func (s *session) appliable() error {
 		return nil
 	case stoppedPlan(rec):
 		return fail(exitGuard, "a guard stopped the plan of run %s: %s", rec.ID, cmp.Or(rec.Error, "its history tells which")).
-			withHint("if it is right as it is, raise the guard in the job and plan again: %s", s.nextCommand("plan", rec.JobPath))
+			withHint("if it is right as it is, raise the guard and plan again: %s", s.planAgain(rec, s.about))
 	case rec.Kind == kindExport:
 		return usagef("run %s is an export, which has no plan", rec.ID)
 	case unfinished(rec.State) && s.about.Hold == holdPlan:

@@ -80,7 +80,7 @@ func (s *session) retryable(ctx context.Context, what checkpoint.Again) error {
 	rec := s.rec
 	switch {
 	case rec.State == checkpoint.RunSuperseded:
-		return usagef("run %s was superseded by a newer one", rec.ID).withHint("%s", s.instead(rec))
+		return s.instead(ctx, s.st, rec, usagef("run %s was superseded by a newer one", rec.ID))
 	case stoppedPlan(rec):
 		return s.appliable()
 	case rec.Stage == jobs.StagePlan:

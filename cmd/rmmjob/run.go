@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"rmmjob/checkpoint"
@@ -153,7 +155,7 @@ func (a *app) resumable(ctx context.Context, args []string) (checkpoint.Run, err
 			return rec, a.refuseWaiting(rec)
 		}
 		if !unfinished(rec.State) {
-			return rec, usagef("run %s is %s: there is nothing to resume", rec.ID, rec.State).withHint("%s", a.instead(rec))
+			return rec, a.instead(ctx, st, rec, usagef("run %s is %s: there is nothing to resume", rec.ID, rec.State))
 		}
 		return rec, nil
 	}
@@ -187,16 +189,43 @@ func (a *app) resumable(ctx context.Context, args []string) (checkpoint.Run, err
 	return checkpoint.Run{}, e
 }
 
-// instead is what to do about a run that cannot be resumed.
-func (a *app) instead(rec checkpoint.Run) string {
+// instead adds to an error what to do about a run that cannot be resumed. Nothing of it
+// leads past a guard or a failed trial.
+func (a *app) instead(ctx context.Context, st *state, rec checkpoint.Run, e *exitError) error {
 	about, err := settingsOfRun(rec)
+	if err != nil {
+		return err
+	}
 	switch {
 	case rec.State == checkpoint.RunPlanned && rec.Stage == jobs.StagePlan:
-		return "to carry its plan out: " + a.nextCommand("apply", rec.ID)
-	case err == nil && about.UndoOf != "":
-		return "a new plan of what is left to take back: " + a.nextCommand("undo", about.UndoOf)
+		return e.withHint("to carry its plan out: %s", a.nextCommand("apply", rec.ID))
+	case rec.Kind == kindExport:
+		return e.withHint("a new run: %s", a.nextCommand("run", rec.JobPath))
+	case about.UndoOf != "":
+		return e.withHint("a new plan of what is left to take back: %s", a.nextCommand("undo", about.UndoOf))
+	case stoppedPlan(rec):
+		e = e.withHint("what it would have done: %s", a.nextCommand("show", rec.ID, "--plan"))
+	default:
+		next, err := a.mending(ctx, st, rec.State, rec.ID, rec.Stage, rec.State == checkpoint.RunInDoubt)
+		if err != nil {
+			return err
+		}
+		if next != "" {
+			e = e.withHint("what is left of it: %s", next)
+		}
+		e = e.withHint("what became of it: %s", a.nextCommand("show", rec.ID))
 	}
-	return "a new run: " + a.nextCommand("run", rec.JobPath)
+	return e.withHint("a new plan: %s", a.planAgain(rec, about))
+}
+
+// planAgain is the command that plans the job of a run again, with the guards that the run
+// was given.
+func (a *app) planAgain(rec checkpoint.Run, about runSettings) string {
+	args := []string{rec.JobPath}
+	for _, name := range slices.Sorted(maps.Keys(about.Guards)) {
+		args = append(args, "--"+name, about.Guards[name])
+	}
+	return a.nextCommand("plan", args...)
 }
 
 // unfinished tells whether a run in this state can go on. A run that is running

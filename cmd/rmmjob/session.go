@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"rmmjob/checkpoint"
@@ -225,9 +226,23 @@ func (s *session) jobKey() string {
 // checkTargets makes sure that the output files can be written.
 func (s *session) checkTargets() error {
 	if s.job.Export == nil {
-		return nil
+		return s.checkResults()
 	}
 	return s.free(claims(s.job, s.about.places(), s.allowPartial), s.dead)
+}
+
+// checkResults makes sure that the result files of an update can be written where its job
+// wants them, before anything is sent. A plan writes none there.
+func (s *session) checkResults() error {
+	if s.job.Results == "" || s.about.Hold == holdPlan {
+		return nil
+	}
+	for _, name := range resultNames {
+		if err := output.Check(filepath.Join(s.job.Results, name)); err != nil {
+			return fail(exitLocalIO, "results: %w", err)
+		}
+	}
+	return nil
 }
 
 // places are the files of the run.

@@ -14,6 +14,8 @@ type jobStatus struct {
 	runInfo
 	LastSuccess *time.Time `json:"last_success"`
 	Overdue     bool       `json:"overdue"`
+
+	plansOnly bool // nothing of it was ever carried out
 }
 
 // statusVerb tells the last run of each job, of one job, or of the job of a
@@ -50,12 +52,17 @@ func statusVerb(ctx context.Context, a *app, args []string) error {
 	if err != nil {
 		return err
 	}
-	overdue := len(list) == 0 // what never ran is overdue as well
+	judged, overdue := 0, false
 	for i := range list {
 		j := &list[i]
+		if arg == "" && (j.plansOnly || j.UndoOf != nil) {
+			continue // a plan that was looked at is no job, and an undo is none that comes again
+		}
+		judged++
 		j.Overdue = *maxAge > 0 && (j.LastSuccess == nil || a.now().Sub(*j.LastSuccess) > *maxAge)
 		overdue = overdue || j.Overdue
 	}
+	overdue = overdue || judged == 0 // what never ran is overdue as well
 	if len(list) == 1 {
 		j := list[0]
 		a.result.Run, a.result.Job, a.result.State, a.result.Counts = j.Run, j.Job, j.State, j.Counts
@@ -74,7 +81,7 @@ func statusVerb(ctx context.Context, a *app, args []string) error {
 		switch {
 		case len(list) == 0 && arg != "":
 			return fail(exitOverdue, "%s has never run", arg)
-		case len(list) == 0:
+		case judged == 0:
 			return fail(exitOverdue, "no job has ever run")
 		}
 		for _, j := range list {
@@ -131,8 +138,15 @@ func (s *state) lastRuns(ctx context.Context, arg string) ([]jobStatus, error) {
 	}
 	var order []string
 	byJob := map[string]*jobStatus{}
-	success := map[string]time.Time{}
+	success, ran := map[string]time.Time{}, map[string]bool{}
 	for _, r := range runs { // newest first
+		if !ran[r.JobKey] && r.State != checkpoint.RunPlanned {
+			about, err := settingsOfRun(r)
+			if err != nil {
+				return nil, err
+			}
+			ran[r.JobKey] = about.Hold != holdPlan
+		}
 		if r.State == checkpoint.RunOK && success[r.JobKey].IsZero() {
 			success[r.JobKey] = r.Finished.UTC()
 		}
@@ -152,6 +166,7 @@ func (s *state) lastRuns(ctx context.Context, arg string) ([]jobStatus, error) {
 		if t, ok := success[key]; ok {
 			j.LastSuccess = &t
 		}
+		j.plansOnly = !ran[key]
 		out = append(out, *j)
 	}
 	return out, nil
