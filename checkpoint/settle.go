@@ -14,7 +14,7 @@ import (
 type Settled struct {
 	Key string
 	// State is StateDone for an item that is in doubt or pending, StatePending for one in doubt, StateUnchanged for one that is
-	// pending, StateFailed for one that is pending, done or in doubt, StateSkipped for one that has failed and does not
+	// pending, StateFailed for one that is pending, done, unchanged or in doubt, StateSkipped for one that has failed and does not
 	// matter any more. An item in any other state stays as it is.
 	State  State
 	Class  string // of StateFailed and StateSkipped
@@ -25,7 +25,7 @@ type Settled struct {
 var settlements = map[State]string{
 	StateDone:      settled + ` AND state IN ('pending', 'in_doubt')`,
 	StateUnchanged: settled + ` AND state = 'pending'`,
-	StateFailed:    settled + ` AND state IN ('pending', 'done', 'in_doubt')`,
+	StateFailed:    settled + ` AND state IN ('pending', 'done', 'unchanged', 'in_doubt')`,
 	StateSkipped:   settled + ` AND state = 'failed'`,
 	StatePending:   again + ` WHERE run = ?5 AND key = ?6 AND state = 'in_doubt'`,
 }

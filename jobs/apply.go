@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
+	"strings"
 
 	"rmmjob/internal/spell"
 )
@@ -140,11 +142,17 @@ func (p applier) look(ctx context.Context, a Answers, prefix, stage string, choo
 	}, nil
 }
 
-// load loads the chosen writes, and has those judged that are to be sent.
+// load loads the chosen writes, and has those judged that are to be sent. Before and
+// after the writes it is looked at what had nothing to be written, too.
 func (p applier) load(ctx context.Context, a Answers, prefix string, choose func(Answer) bool) ([]*write, error) {
 	writes, err := loadWrites(ctx, a, choose)
+	if err == nil && !p.undo && (prefix == checkPrefix || prefix == verifyPrefix) {
+		var unsent []*write
+		unsent, err = loadUnsent(ctx, a, writes)
+		writes = append(writes, unsent...)
+	}
 	if prefix == checkPrefix {
-		j := &judge{guard: p.guard, named: !p.undo, over: p.set.AcceptDrift}
+		j := &judge{guard: p.guard, named: !p.undo}
 		for _, w := range writes {
 			w.judge = j
 		}
@@ -176,53 +184,96 @@ func (p applier) check(ctx context.Context, stage string, a Answers) (Step, bool
 	if err != nil || again {
 		return step, again, err
 	}
-	drifted, blind, kept := 0, 0, 0
+	blind, sent := 0, 0
+	held := map[string]int{}    // by class
 	over := map[string]*write{} // written over what was edited
 	for _, w := range writes {
-		s, field := w.stands()
-		switch why, class := w.live.why, w.live.class; {
-		case why != "" && s != asWritten:
-			step.Decisions = append(step.Decisions, Decision{Key: w.item, Fate: FateFailed, Class: class, Reason: why})
-			if class == ClassDrifted {
-				drifted++
-			} else {
-				kept++
+		var d Decision
+		switch {
+		case w.unsent:
+			d = w.noLongerSo()
+		default:
+			sent++
+			d = w.checked(p.set.AcceptDrift)
+		}
+		switch {
+		case d.Fate == FateFailed && w.unsent:
+			held["unsent"]++
+		case d.Fate == FateFailed:
+			held[d.Class]++
+		case d.Fate == "" && !w.unsent:
+			switch s, _ := w.stands(); s {
+			case unseen:
+				blind++
+			case edited:
+				over[w.item] = w
 			}
-		case s == unseen && w.op.effect == creates && w.live.there && !p.set.AcceptDrift:
-			drifted++
-			step.Decisions = append(step.Decisions, Decision{
-				Key: w.item, Fate: FateFailed, Class: ClassDrifted, Reason: "a " + w.op.thing() + " of this name is there by now, and nobody can read its value",
-			})
-		case s == unseen:
-			blind++
-		case s == asWritten && w.unsure:
-			step.Decisions = append(step.Decisions, Decision{Key: w.item, Fate: FateDone, Reason: Found + "it was carried out by an earlier try"})
-		case s == asWritten:
-			step.Decisions = append(step.Decisions, Decision{Key: w.item, Fate: FateUnchanged, Reason: "it is so already"})
-		case s == gone || s == edited && !p.set.AcceptDrift:
-			drifted++
-			step.Decisions = append(step.Decisions, Decision{
-				Key: w.item, Fate: FateFailed, Class: ClassDrifted, Reason: w.whyNot(s, field, "since the plan was made"),
-			})
-		case s == edited:
-			over[w.item] = w
+		}
+		if d.Fate != "" {
+			step.Decisions = append(step.Decisions, d)
 		}
 	}
 	if err := p.revise(ctx, a, &step, over); err != nil {
 		return Step{}, false, err
 	}
-	switch {
-	case kept > 0:
-		step.Note = fmt.Sprintf("%d of %s held back: protected by now", kept, spell.Count(len(writes), "write is", "writes are"))
-		if drifted > 0 {
-			step.Note += fmt.Sprintf("; %d: edited since the plan was made", drifted)
-		}
-	case drifted > 0:
-		step.Note = fmt.Sprintf("%d of %s held back: edited since the plan was made", drifted, spell.Count(len(writes), "write is", "writes are"))
-	case blind > 0 && blind == len(writes):
+	step.Note = heldNote(held, sent)
+	if step.Note == "" && blind > 0 && blind == sent {
 		step.Note = "whether the targets were edited since the plan was made cannot be read"
 	}
 	return step, false, nil
+}
+
+// checked decides about a write that is to be sent, by what the look has shown of its
+// target. It decides nothing where the write is to be sent, over what was edited by
+// somebody else if that is accepted.
+func (w *write) checked(accept bool) Decision {
+	held := func(class, reason string) Decision {
+		return Decision{Key: w.item, Fate: FateFailed, Class: class, Reason: reason}
+	}
+	s, field := w.stands()
+	switch {
+	case w.live.why != "" && s != asWritten:
+		return held(w.live.class, w.live.why)
+	case s == unseen && w.op.effect == creates && w.live.there:
+		return held(ClassStale, "a "+w.op.thing()+" of this name is there by now, and nobody can read its value")
+	case s == asWritten && w.unsure:
+		return Decision{Key: w.item, Fate: FateDone, Reason: Found + "it was carried out by an earlier try"}
+	case s == asWritten:
+		return Decision{Key: w.item, Fate: FateUnchanged, Reason: "it is so already"}
+	case s == gone:
+		return held(ClassStale, w.whyNot(s, field, ""))
+	case s == edited && w.op.effect == creates:
+		return held(ClassStale, fmt.Sprintf("a %s of this name is there by now, with another %s", w.op.thing(), field))
+	case s == edited && !accept:
+		return held(ClassDrifted, w.whyNot(s, field, "since the plan was made"))
+	}
+	return Decision{}
+}
+
+// heldNote says how many writes are held back and why.
+func heldNote(held map[string]int, writes int) string {
+	var parts []string
+	for _, of := range []struct{ class, why string }{
+		{string(ClassProtected), "protected by now"}, {ClassDrifted, "edited since the plan was made"}, {ClassStale, "not what was planned any more"},
+	} {
+		if n := held[of.class]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d: %s", n, of.why))
+		}
+	}
+	note := ""
+	switch n := held[string(ClassProtected)] + held[ClassDrifted] + held[ClassStale]; {
+	case len(parts) == 1:
+		note = fmt.Sprintf("%d of %s held back%s", n, spell.Count(writes, "write is", "writes are"), parts[0][len(strconv.Itoa(n)):])
+	case n > 0:
+		note = fmt.Sprintf("%d of %s held back; %s", n, spell.Count(writes, "write is", "writes are"), strings.Join(parts, "; "))
+	}
+	if n := held["unsent"]; n > 0 {
+		if note != "" {
+			note += "; "
+		}
+		note += spell.Count(n, "target", "targets") + " that had nothing to be written when the plan was made would need it now, which takes a new plan"
+	}
+	return note
 }
 
 // readBack ends the run: what was acknowledged and is not there has failed.
@@ -232,8 +283,16 @@ func (p applier) readBack(ctx context.Context, a Answers) (Step, error) {
 		return step, err
 	}
 	step.Done = true
-	blind, missing := 0, 0
+	blind, missing, unsent, strayed := 0, 0, 0, 0
 	for _, w := range writes {
+		if w.unsent {
+			unsent++
+			if d := w.noLongerSo(); d.Fate != "" {
+				strayed++
+				step.Decisions = append(step.Decisions, d)
+			}
+			continue
+		}
 		switch s, field := w.stands(); s {
 		case unseen:
 			blind++
@@ -245,10 +304,14 @@ func (p applier) readBack(ctx context.Context, a Answers) (Step, error) {
 			})
 		}
 	}
-	step.Note = fmt.Sprintf("%s read back: %s as sent, %s not", spell.Count(len(writes), "write was", "writes were"),
-		spell.Count(len(writes)-missing-blind, "is", "are"), spell.Count(missing, "is", "are"))
+	sent := len(writes) - unsent
+	step.Note = fmt.Sprintf("%s read back: %s as sent, %s not", spell.Count(sent, "write was", "writes were"),
+		spell.Count(sent-missing-blind, "is", "are"), spell.Count(missing, "is", "are"))
 	if blind > 0 {
 		step.Note += fmt.Sprintf(", %d that cannot be read back", blind)
+	}
+	if note := heldNote(map[string]int{"unsent": strayed}, 0); note != "" {
+		step.Note += "; " + note
 	}
 	return step, nil
 }

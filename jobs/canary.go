@@ -18,7 +18,7 @@ func triedOut(ans Answer) bool {
 	case ans.OK, ans.Doubt:
 		return true
 	}
-	return !slices.Contains([]string{"", ClassDrifted, string(ClassProtected), ClassGivenUp}, ans.Class)
+	return ans.Class != "" && ans.Class != ClassGivenUp && !HeldBack(ans.Class)
 }
 
 // canary sends the first writes of the plan one after the other, so that the first

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
 
 	"rmmjob/internal/rmm"
@@ -119,9 +120,16 @@ type Decision struct {
 // Error classes of writes that a look or a person has failed.
 const (
 	ClassDrifted    = "drifted"     // the target was edited since the plan was made
+	ClassStale      = "stale"       // the row does not lead to what was planned any more: it needs a new plan
 	ClassNotApplied = "not_applied" // acknowledged, and read back it is not there
 	ClassGivenUp    = "given_up"    // a person has said that it was not carried out, and is not to be
 )
+
+// HeldBack tells whether an error class is that of writes which a look has held back
+// before they were sent.
+func HeldBack(class string) bool {
+	return slices.Contains([]string{ClassDrifted, ClassStale, string(ClassProtected)}, class)
+}
 
 // ClassSuperseded is the class of reads that were made anew.
 const ClassSuperseded = "superseded"

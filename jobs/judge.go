@@ -16,7 +16,6 @@ import (
 type judge struct {
 	guard Guard
 	named bool // the rows name the targets; those of an undo do not
-	over  bool // what has left its row is written all the same
 
 	sites *siteIndex          // nil where no site matters
 	keys  map[string][]string // of devices by uid, where the list of devices does not tell them
@@ -91,7 +90,7 @@ func (j *judge) learn(ctx context.Context, a Answers, l look, writes []*write) (
 		}
 	}
 	for _, w := range writes {
-		if j.named && !j.over && !w.op.ofSites() && w.tellsApart() {
+		if j.named && !w.op.ofSites() && w.tellsApart() {
 			parts := make([]string, len(w.match))
 			for i, m := range w.match {
 				parts[i] = m.Key
@@ -127,10 +126,33 @@ func (j *judge) meet(op operation, element json.RawMessage) {
 	for _, key := range keysOf(parts, beside, j.keys[uid]) {
 		for _, w := range j.byRow[key] {
 			if w.key() != "id "+uid {
-				w.live.hold(ClassDrifted, fmt.Sprintf("another %s has what the row names by now, too", op.thing()))
+				w.live.rivals = append(w.live.rivals, placeOf(op, uid, element))
+				w.live.hold(ClassStale, w.describeRivals())
 			}
 		}
 	}
+}
+
+// placeOf names an element of a list by its uid, and its site where it has one.
+func placeOf(op operation, uid string, element json.RawMessage) string {
+	if site := keyOf("siteName", element); op.on == aDevice && site != "" {
+		return uid + " (" + site + ")"
+	}
+	return uid
+}
+
+// describeRivals says that others have by now what the row of a write names, too.
+func (w *write) describeRivals() string {
+	keys := make([]string, len(w.match))
+	for i, m := range w.match {
+		keys[i] = fmt.Sprintf("%s %q", m.Field, clip(m.Key, 60))
+	}
+	_, uid, _ := strings.Cut(w.key(), " ")
+	if w.op.on == aDevice && w.target.site != "" {
+		uid += " (" + w.target.site + ")"
+	}
+	all := append([]string{uid}, w.live.rivals[:min(len(w.live.rivals), 4)]...)
+	return fmt.Sprintf("%d %ss have %s by now: %s", len(w.live.rivals)+1, w.op.thing(), strings.Join(keys, " and "), strings.Join(all, ", "))
 }
 
 // target judges a target by its element.
@@ -139,7 +161,7 @@ func (j *judge) target(w *write, element json.RawMessage) {
 		w.live.hold(string(ClassProtected), why)
 		return
 	}
-	if !j.named || j.over || w.op.ofSites() {
+	if !j.named || w.op.ofSites() {
 		return
 	}
 	for _, m := range w.match {
@@ -148,7 +170,7 @@ func (j *judge) target(w *write, element json.RawMessage) {
 			has = slices.Contains(j.keys[keyOf(subjects[w.op.on].uid, element)], m.Key)
 		}
 		if !has {
-			w.live.hold(ClassDrifted, fmt.Sprintf("%s was edited since the plan was made: the %s is not what the row names any more", m.Field, w.op.thing()))
+			w.live.hold(ClassStale, fmt.Sprintf("%s was edited since the plan was made: the %s is not what the row names any more", m.Field, w.op.thing()))
 			return
 		}
 	}
@@ -157,7 +179,7 @@ func (j *judge) target(w *write, element json.RawMessage) {
 // name judges a write by the name that it gives a site.
 func (j *judge) name(w *write) {
 	if why := j.sites.taken(w.req.Path["siteUid"], w.newName()); why != "" {
-		w.live.hold(ClassDrifted, why)
+		w.live.hold(ClassStale, why)
 	}
 }
 
@@ -172,7 +194,7 @@ func (j *judge) site(w *write) {
 	}
 	name, there := j.sites.name[uid]
 	if !there {
-		w.live.hold(ClassDrifted, thing+" is not listed any more")
+		w.live.hold(ClassStale, thing+" is not listed any more")
 		return
 	}
 	if why := j.guard.protects(siteTraits(name, uid)); why != "" {
@@ -182,16 +204,16 @@ func (j *judge) site(w *write) {
 		w.live.hold(string(ClassProtected), why)
 		return
 	}
-	if !j.named || j.over {
+	if !j.named {
 		return
 	}
 	for _, m := range keys {
 		found := j.sites.all(m.Field, m.Key)
 		switch {
 		case !slices.Contains(found, uid):
-			w.live.hold(ClassDrifted, fmt.Sprintf("%s was edited since the plan was made: %s is not what the row names any more", m.Field, thing))
+			w.live.hold(ClassStale, fmt.Sprintf("%s was edited since the plan was made: %s is not what the row names any more", m.Field, thing))
 		case len(found) > 1:
-			w.live.hold(ClassDrifted, "another site has what the row names by now, too")
+			w.live.hold(ClassStale, fmt.Sprintf("%d sites have %s %q by now: %s", len(found), m.Field, clip(m.Key, 60), strings.Join(found[:min(len(found), 5)], ", ")))
 		}
 	}
 }

@@ -32,6 +32,7 @@ type write struct {
 	target  aTarget         // of its first row
 	match   []MatchKey      // by which its row names the target
 	to      MatchKey        // by which its row names the site that the device moves to
+	unsent  bool            // it had nothing to be written when the plan was made
 	planned bool            // a row of the plan asks for it
 	by      string          // key by which it is looked for, where it is not that of the request
 	live    view
@@ -48,7 +49,8 @@ type view struct {
 	element json.RawMessage // the fields that a whole write or an undo repeats
 	site    string          // name of the site of a device
 
-	why, class string // why nothing may be sent to it any more, if it was judged
+	rivals     []string // others that have by now what the row names, too
+	why, class string   // why nothing may be sent to it any more, if it was judged
 }
 
 // newWrite is the write of a stored item.
@@ -64,13 +66,24 @@ func newWrite(ans Answer) *write {
 // loadWrites reads the stored writes that are chosen, and what the rows of the
 // plan say of them, in the order of their first rows.
 func loadWrites(ctx context.Context, a Answers, choose func(Answer) bool) ([]*write, error) {
+	return loadPlanned(ctx, a, func(ans Answer) *write {
+		if ans.Request.Op == "" || !choose(ans) {
+			return nil
+		}
+		return newWrite(ans)
+	})
+}
+
+// loadPlanned makes writes of stored items, and adds what the rows of the plan say of
+// them, in the order of their first rows.
+func loadPlanned(ctx context.Context, a Answers, made func(Answer) *write) ([]*write, error) {
 	byKey := map[string]*write{}
 	for ans, err := range a.Answers(ctx, applyPrefix) {
 		if err != nil {
 			return nil, err
 		}
-		if ans.Request.Op != "" && choose(ans) {
-			byKey[ans.Key] = newWrite(ans)
+		if w := made(ans); w != nil {
+			byKey[ans.Key] = w
 		}
 	}
 	writes := make([]*write, 0, len(byKey))

@@ -351,7 +351,7 @@ func (r *run) limitErrors(store context.Context) error {
 	r.limit = r.MaxErrors(rows[string(jobs.ClassChange)] + rows[string(jobs.ClassClear)])
 	r.errors = 0
 	for _, f := range failures {
-		if f.Lane != "" && f.Lane != throttle.Read && f.Class != jobs.ClassDrifted && f.Class != string(jobs.ClassProtected) {
+		if f.Lane != "" && f.Lane != throttle.Read && !jobs.HeldBack(f.Class) {
 			r.errors += f.Items
 		}
 	}

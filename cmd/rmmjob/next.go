@@ -49,13 +49,15 @@ func (a *app) mending(ctx context.Context, st *state, state checkpoint.RunState,
 }
 
 // failedWrites counts the writes of a run that failed: those whose targets were edited,
-// and those that another try may get through.
-type failedWrites struct{ drifted, passing int }
+// those that only a new plan can bring on, and those that another try may get through.
+type failedWrites struct{ drifted, stale, passing int }
 
 func (s *state) failedWrites(ctx context.Context, run string) (left failedWrites, err error) {
 	failures, err := s.store.FailureCounts(ctx, run)
 	for _, f := range failures {
 		switch {
+		case f.Class == jobs.ClassStale: // those with nothing to send, too
+			left.stale += f.Items
 		case f.Lane == "" || f.Lane == throttle.Read: // never was a write
 		case f.Class == jobs.ClassDrifted:
 			left.drifted += f.Items
@@ -82,6 +84,13 @@ func (s *session) proposeNext(ctx context.Context, state checkpoint.RunState, st
 	if left.drifted > 0 {
 		hints = append(hints, count(left.drifted, "target was", "targets were")+" edited since the plan was made; to write over what is there now: "+
 			s.nextCommand("retry", s.rec.ID, "--class", jobs.ClassDrifted))
+	}
+	if left.stale > 0 {
+		anew := s.nextCommand("plan", s.rec.JobPath)
+		if s.about.UndoOf != "" {
+			anew = s.nextCommand("undo", s.about.UndoOf)
+		}
+		hints = append(hints, count(left.stale, "target is", "targets are")+" not what was planned any more; make a new plan for what is there now: "+anew)
 	}
 	if state != checkpoint.RunGuard {
 		return hints, nil

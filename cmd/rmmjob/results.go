@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	"rmmjob/checkpoint"
@@ -59,7 +58,9 @@ func endOf(row checkpoint.Row, d jobs.RowDetail) rowEnd {
 		case class.Held():
 			e.status, e.class = row.Class, heldClass(class)
 			return e
-		case slices.Contains([]string{jobs.ClassDrifted, string(jobs.ClassProtected), jobs.ClassNotApplied}, e.class):
+		case e.class == jobs.ClassStale:
+			e.status = jobs.ClassDrifted
+		case jobs.HeldBack(e.class), e.class == jobs.ClassNotApplied:
 			e.status = e.class
 		}
 		e.reason = row.ItemReason

@@ -28,7 +28,7 @@ func retryVerb(ctx context.Context, a *app, args []string) error {
 	if err != nil {
 		return err
 	}
-	what := checkpoint.Again{Failed: *failed || len(*classes) > 0 || !*inDoubt, InDoubt: *inDoubt, Except: []string{jobs.ClassDrifted, checkpoint.ClassGivenUp}}
+	what := checkpoint.Again{Failed: *failed || len(*classes) > 0 || !*inDoubt, InDoubt: *inDoubt, Except: []string{jobs.ClassDrifted, jobs.ClassStale, checkpoint.ClassGivenUp}}
 	if len(*classes) > 0 {
 		if what.Classes, err = errorClasses(*classes); err != nil {
 			return err
@@ -59,7 +59,7 @@ func retryVerb(ctx context.Context, a *app, args []string) error {
 // errorClasses are the classes that words of the command line stand for.
 func errorClasses(words []string) ([]string, error) {
 	var classes []string
-	known := append(runner.ErrorClasses(), jobs.ClassDrifted, jobs.ClassNotApplied, string(jobs.ClassProtected), checkpoint.ClassGivenUp)
+	known := append(runner.ErrorClasses(), jobs.ClassDrifted, jobs.ClassStale, jobs.ClassNotApplied, string(jobs.ClassProtected), checkpoint.ClassGivenUp)
 	for _, word := range words {
 		switch {
 		case word == "transient":

@@ -146,7 +146,7 @@ func (s *session) setUndo(ctx context.Context) error {
 			}
 		case row.ItemState == checkpoint.StateUnchanged:
 			count["unchanged"]++
-		case row.ItemErrorClass == jobs.ClassDrifted: // edited since the undo was planned
+		case row.ItemErrorClass == jobs.ClassDrifted, row.ItemErrorClass == jobs.ClassStale: // edited since the undo was planned
 			count["kept"]++
 		case row.ItemErrorClass == string(jobs.ClassProtected):
 			count["protected"]++
