@@ -3,6 +3,7 @@ package jobs
 import (
 	"bytes"
 	"crypto/sha256"
+	"fmt"
 	"hash"
 	"io"
 	"math"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"github.com/xuri/excelize/v2"
+
+	"rmmjob/internal/spell"
 )
 
 // maxWorkbook bounds what a workbook unpacks to, in bytes: a small file can unpack to more than the memory has.
@@ -33,7 +36,9 @@ const (
 	asDay
 	asTime
 	asDayTime
-	paddedNumber // with zeros in front that the cell does not hold
+	asDuration     // in hours and minutes
+	asLongDuration // in hours, minutes and seconds
+	paddedNumber   // with zeros in front that the cell does not hold
 )
 
 // open implements source.
@@ -177,7 +182,7 @@ func (w *workbook) scan(t *Table, do func(sourceRow) bool) error {
 	return t.unchanged(sum)
 }
 
-// row makes a row of its raw cells. Cells to the right of the header are no part of the table.
+// row makes a row of its raw cells.
 func (w *workbook) row(t *Table, f *excelize.File, line int, raw []string) sourceRow {
 	row := sourceRow{Record: Record{Line: line, Cells: make([]string, len(t.Headers)), file: t.place(), cells: make([]rawCell, len(t.Headers))}}
 	for i := range t.Headers {
@@ -201,6 +206,14 @@ func (w *workbook) row(t *Table, f *excelize.File, line int, raw []string) sourc
 		case scientific(cell):
 			row.science = append(row.science, row.Pos(i))
 		}
+	}
+	if beyond := raw[min(len(raw), len(t.Headers)):]; !blankCells(beyond) {
+		row.Extra = slices.Clone(beyond)
+		i := len(t.Headers) + slices.IndexFunc(beyond, func(s string) bool { return trimBlank(s) != "" })
+		row.faults = append(row.faults, &Error{
+			Pos: Pos{row.file, line, i + 1}, Message: fmt.Sprintf("the row has %s, the header has %d", spell.Count(len(raw), "cell"), len(t.Headers)),
+			Hint: "give the column a heading, or empty the cell",
+		})
 	}
 	return row
 }
@@ -248,6 +261,11 @@ func (w *workbook) number(f *excelize.File, sheet, name, raw string) (text, faul
 	}
 	format := w.format(f, style)
 	switch format {
+	case asDuration, asLongDuration:
+		if v < 0 || v > longestDuration {
+			return raw, "the number is no duration that Excel shows", asTextHint
+		}
+		return duration(v, format == asLongDuration), "", ""
 	case asDay, asTime, asDayTime:
 		at, err := excelize.ExcelDateToTime(v, w.date1904)
 		if err != nil || v < 0 {
@@ -258,6 +276,10 @@ func (w *workbook) number(f *excelize.File, sheet, name, raw string) (text, faul
 		switch {
 		case format == asTime && v < 1:
 			layout = time.TimeOnly
+		case format == asTime && v < firstDay:
+			return raw, "the format shows a time of day and hides " + spell.Count(int(v), "day") + ": " + duration(v, true) + " in all", "a duration needs the format [h]:mm, a day one that shows it"
+		case v < firstDay:
+			return raw, "the number is no day that anybody means: Excel shows it as one of the first year that it knows", asTextHint
 		case at.Truncate(24*time.Hour) != at: // the format may hide it
 			layout = "2006-01-02T15:04:05"
 		}
@@ -273,6 +295,23 @@ func (w *workbook) number(f *excelize.File, sheet, name, raw string) (text, faul
 		short = v
 	}
 	return strconv.FormatFloat(short, 'f', -1, 64), "", ""
+}
+
+const (
+	// firstDay is where the second year of Excel's calendar begins. What is less is a zero or a duration that is shown as a day.
+	firstDay = 367
+	// longestDuration is the longest duration that Excel shows, in days: to the end of its calendar.
+	longestDuration = 2958466
+)
+
+// duration is a number of days in hours and minutes, and in seconds where they are asked for or are not zero.
+func duration(days float64, long bool) string {
+	seconds := int64(math.Round(days * 24 * 60 * 60))
+	text := fmt.Sprintf("%d:%02d", seconds/3600, seconds/60%60)
+	if long || seconds%60 != 0 {
+		text += fmt.Sprintf(":%02d", seconds%60)
+	}
+	return text
 }
 
 // format tells what the number format of a style does.
@@ -301,6 +340,8 @@ func builtInFormat(id int) numberFormat {
 		return asDay
 	case id == 22:
 		return asDayTime
+	case id == 46:
+		return asLongDuration
 	case id >= 18 && id <= 21, id >= 32 && id <= 35, id >= 45 && id <= 47, id >= 55 && id <= 56:
 		return asTime
 	}
@@ -310,8 +351,20 @@ func builtInFormat(id int) numberFormat {
 // formatNoise is what a number format holds beside its signs: texts in quotes, escaped signs, colours and locales.
 var formatNoise = regexp.MustCompile(`"[^"]*"|\\.|_.|\*.|\[[^\]]*\]`)
 
+// elapsed is how a format asks for a duration: its hours, minutes or seconds go on after a day, an hour or a minute.
+var elapsed = regexp.MustCompile(`(?i)\[(h+|m+|s+)\]`)
+
+// quotedText is what of a format is text.
+var quotedText = regexp.MustCompile(`"[^"]*"|\\.`)
+
 // customFormat reads the text of a number format.
 func customFormat(format string) numberFormat {
+	if plain, _, _ := strings.Cut(quotedText.ReplaceAllString(format, ""), ";"); elapsed.MatchString(plain) {
+		if strings.ContainsAny(plain, "sS") {
+			return asLongDuration
+		}
+		return asDuration
+	}
 	first, _, _ := strings.Cut(formatNoise.ReplaceAllString(format, ""), ";")
 	signs := strings.ToLower(first)
 	day := strings.ContainsAny(signs, "yd") || strings.Contains(signs, "mmm")

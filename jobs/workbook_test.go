@@ -75,6 +75,14 @@ func TestWorkbookCells(t *testing.T) {
 		{"day of the week and month", day, custom(`[$-407]dddd", "d. mmmm yyyy`), "2027-03-06"},
 		{"day and time", day.Add(90 * time.Minute), &excelize.Style{NumFmt: 22}, "2027-03-06T01:30:00"},
 		{"time", 0.5, custom("hh:mm"), "12:00:00"},
+		{"time in a day", 46000.5, custom("hh:mm"), "2025-12-09T12:00:00"},
+		{"duration", 1.75, custom("[h]:mm"), "42:00"},
+		{"duration with seconds that are not shown", 0.5 + 5.0/86400, custom("[hh]:mm"), "12:00:05"},
+		{"duration with seconds", 0.25, custom(`[$-409][h]:mm:ss;@`), "6:00:00"},
+		{"duration in minutes", 100.0 / 1440, custom("[m]"), "1:40"},
+		{"built-in duration", 100.0, &excelize.Style{NumFmt: 46}, "2400:00:00"},
+		{"no duration", 1.5, custom(`0.0" [h]"`), "1.5"},
+		{"colour", 1.5, custom("[Red]0.0"), "1.5"},
 		{"money", 1234.5, custom(`#,##0.00" h"`), "1234.5"},
 		{"percent", 0.25, &excelize.Style{NumFmt: 10}, "0.25"},
 		{"empty", nil, nil, ""},
@@ -98,7 +106,13 @@ func TestWorkbookCellsRefused(t *testing.T) {
 	path := book(t, func(f *excelize.File) {
 		put(t, f, "Sheet1", []any{"uid", "udf7", "note"},
 			[]any{"a", "#N/A"}, []any{"b", 12345678901234567.0}, []any{"c", 42}, []any{"d", "3.56938E+14"}, []any{"e", nil},
-			[]any{"f", "fine", "#REF!"})
+			[]any{"f", "fine", "#REF!"}, []any{"g", 1.75}, []any{"h", 0}, []any{"i", 1.25}, []any{"j", -0.5}, []any{"k", 20.5})
+		clock, elapsed, mixed := "h:mm", "[h]:mm", "d hh:mm"
+		styled(t, f, "B8", &excelize.Style{CustomNumFmt: &clock})
+		styled(t, f, "B9", &excelize.Style{NumFmt: 14})
+		styled(t, f, "B10", &excelize.Style{CustomNumFmt: &mixed})
+		styled(t, f, "B11", &excelize.Style{CustomNumFmt: &elapsed})
+		styled(t, f, "B12", &excelize.Style{NumFmt: 45})
 		zeros := "00000"
 		styled(t, f, "B4", &excelize.Style{CustomNumFmt: &zeros})
 		if err := f.SetCellFormula("Sheet1", "B6", "VLOOKUP(A6,C:D,2)"); err != nil {
@@ -109,12 +123,15 @@ func TestWorkbookCellsRefused(t *testing.T) {
 	for _, want := range []string{
 		"2:2: cell B2: the cell holds the error #N/A", "3:2: cell B3: a number of more than 15 digits", "4:2: cell B4: the format of the cell shows zeros",
 		"1 value looks like Excel scientific notation: line 5", "6:2: cell B6: the formula has no result yet",
+		"8:2: cell B8: the format shows a time of day and hides 1 day: 42:00:00 in all (a duration needs the format [h]:mm, a day one that shows it)",
+		"9:2: cell B9: the number is no day that anybody means", "10:2: cell B10: the number is no day that anybody means",
+		"11:2: cell B11: the number is no duration", "12:2: cell B12: the format shows a time of day and hides 20 days: 492:00:00 in all",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
-	if n := strings.Count(got, "\n") + 1; n != 5 {
+	if n := strings.Count(got, "\n") + 1; n != 10 {
 		t.Errorf("%d faults:\n%s", n, got)
 	}
 	if !strings.Contains(got, "in.xlsx!Sheet1:") {
@@ -124,7 +141,7 @@ func TestWorkbookCellsRefused(t *testing.T) {
 
 func TestWorkbookShape(t *testing.T) {
 	path := book(t, func(f *excelize.File) {
-		put(t, f, "Sheet1", []any{"Report"}, []any{}, []any{"UID ", "Note", "Udf 7"}, []any{deviceA, "x", "one"}, []any{" "}, []any{deviceB, "", "two", "beside"})
+		put(t, f, "Sheet1", []any{"Report"}, []any{}, []any{"UID ", "Note", "Udf 7"}, []any{deviceA, "x", "one"}, []any{" "}, []any{deviceB, "", "two", " "})
 		if err := f.SetRowVisible("Sheet1", 6, false); err != nil {
 			t.Fatal(err)
 		}
@@ -183,5 +200,24 @@ func TestWorkbookChangedMeanwhile(t *testing.T) {
 	}
 	if err := table.Check(); err == nil || !strings.Contains(err.Error(), "changed while it was read") {
 		t.Error(err)
+	}
+}
+
+// Cells to the right of the heading belong to nothing: the row is refused, as in CSV, and
+// what stands in them is kept for rejected.csv.
+func TestWorkbookCellsBeyondTheHeading(t *testing.T) {
+	path := book(t, func(f *excelize.File) {
+		put(t, f, "Sheet1", []any{"uid", "udf7"}, []any{deviceA, "one"}, []any{deviceB, "two", nil, "beside"}, []any{deviceC})
+	})
+	got := refused(t, Rows{XLSX: path}, "uid", "udf7")
+	if want := "Sheet1:3:4: the row has 4 cells, the header has 2 (give the column a heading, or empty the cell)"; !strings.HasSuffix(got, want) {
+		t.Errorf("%s, want %s", got, want)
+	}
+	job := parse(t, "update:\n  operation: device-udf-set\n  rows: {xlsx: '"+path+"'}\n  match: {uid: '{uid}'}\n  set: {udf7: '{udf7}'}\n")
+	_, rows := Rejects(job)
+	for r := range rows {
+		if r.Line != 3 || r.Column != 4 || strings.Join(r.Extra, "|") != "|beside" || !strings.HasPrefix(r.Cells[0], mendMark) {
+			t.Errorf("%+v", r)
+		}
 	}
 }
