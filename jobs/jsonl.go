@@ -189,6 +189,8 @@ func (j *jsonLines) row(t *Table, at map[string]int, line int, text []byte) sour
 		message, hint := spoilt(row.Cells[i])
 		switch cell := row.Cells[i]; {
 		case !t.mapped[i]:
+		case strings.Contains(cell, "\x00"):
+			fault("take it out", "a zero byte")
 		case message != "":
 			fault(hint, "%s", message)
 		case scientific(cell):

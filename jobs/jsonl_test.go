@@ -76,3 +76,24 @@ func TestOwnResultFile(t *testing.T) {
 	rows.Encoding, rows.Delimiter, rows.SkipLines = "windows-1252", ';', 3
 	expect(t, rows, "Büro")
 }
+
+// A zero byte is a fault as in CSV, and keys that are written in two ways hide no fault
+// of a row.
+func TestJSONLinesAllFaultsAtOnce(t *testing.T) {
+	rows := lines(t, strings.Join([]string{
+		`{"uid":"a","udf7":"x\u0000y"}`, `{"UID":"b","udf7":["x"]}`, `{"uid":"c","udf7":"d","udf7":"e"}`, `["x"]`, `{"uid":"d","udf7":"3.5E+14","other":"\u0000"}`,
+	}, "\n"))
+	got := strings.Split(refused(t, rows, "uid", "udf7"), "\n")
+	want := []string{
+		"1:19: a zero byte", `2:2: duplicate column uid: the key is written "UID" here and "uid" elsewhere`, `2:19: "udf7" is a list or an object`,
+		`3:30: the key "udf7" is there twice`, "4:1: the line is JSON, but not an object", "5:19: 1 value looks like Excel scientific notation: line 5",
+	}
+	if len(got) != len(want) {
+		t.Fatalf("faults\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	for i := range want {
+		if !strings.Contains(got[i], want[i]) {
+			t.Errorf("fault %q, want %q", got[i], want[i])
+		}
+	}
+}

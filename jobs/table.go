@@ -94,9 +94,24 @@ func OpenTable(rows Rows, want []string) (*Table, error) {
 		return nil, err
 	}
 	if err := t.source.open(t, want); err != nil {
-		return nil, err
+		return nil, t.withRows(err, want)
 	}
 	return t, nil
+}
+
+// withRows adds the faults of the rows to those of a heading in which every wanted column was found, if too often, so that
+// all can be mended at once.
+func (t *Table) withRows(err error, want []string) error {
+	var faults, rows Errors
+	for _, name := range want {
+		if _, found := t.index[columnKey(name)]; !found {
+			return err
+		}
+	}
+	if len(want) > 0 && errors.As(err, &faults) && errors.As(t.Check(), &rows) {
+		return append(faults, rows...).err()
+	}
+	return err
 }
 
 // identify hashes the file.
@@ -281,8 +296,11 @@ func (t *Table) mapColumns(want []string, h heading) Errors {
 				continue
 			}
 			message := fmt.Sprintf("duplicate column %s (columns %d and %d)", t.Headers[first], first+1, i+1)
-			if columnKey(heading) != columnKey(t.Headers[first]) {
+			switch {
+			case columnKey(heading) != columnKey(t.Headers[first]):
 				message = fmt.Sprintf("the columns %s and %s (%d and %d) both stand for %s", t.Headers[first], heading, first+1, i+1, name)
+			case t.rows.JSONL != "":
+				message = fmt.Sprintf("duplicate column %s: the key is written %q here and %q elsewhere", t.Headers[first], heading, t.Headers[first])
 			}
 			faults = append(faults, &Error{Pos: Pos{t.place(), h.cells[i].line, h.cells[i].col}, Message: message, Hint: "rename one of them"})
 		}
