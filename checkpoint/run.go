@@ -198,6 +198,11 @@ func (s *Store) SetInputHash(ctx context.Context, id, hash string) error {
 	return s.changeRun(ctx, "set the input hash", id, `UPDATE runs SET input_hash = ?`, hash)
 }
 
+// SetJobKey makes a run one of another job, as that of another key of its account.
+func (s *Store) SetJobKey(ctx context.Context, id, key, account string) error {
+	return s.changeRun(ctx, "set the job of the run", id, `UPDATE runs SET job_key = ?, account = ?`, key, account)
+}
+
 // SetSettings replaces what a run remembers for its caller.
 func (s *Store) SetSettings(ctx context.Context, id string, settings []byte) error {
 	return s.changeRun(ctx, "set the settings of the run", id, `UPDATE runs SET settings = ?`, settings)

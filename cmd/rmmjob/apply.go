@@ -23,6 +23,7 @@ func applyVerb(ctx context.Context, a *app, args []string) error {
 	canary := f.canary()
 	guards := f.maxErrors()
 	limit := f.maxDuration()
+	accept := f.acceptAccount()
 	rest, err := f.parse(args, 1, 1)
 	if err != nil {
 		return err
@@ -31,7 +32,7 @@ func applyVerb(ctx context.Context, a *app, args []string) error {
 	if err != nil {
 		return err
 	}
-	opt := options{yes: *yes, maxDuration: limit.d, canary: canary.n, showValues: *canary.values, guards: guards}
+	opt := options{yes: *yes, maxDuration: limit.d, canary: canary.n, showValues: *canary.values, guards: guards, acceptsAccount: *accept}
 	return a.executeStored(ctx, rec, opt, func(ctx context.Context, s *session) error {
 		if unfinished(s.rec.State) && s.rec.Stage != "" && s.about.byPlan() && s.about.Hold == holdNone || waits(s.rec) {
 			s.say("continuing run %s, which was %s", s.rec.ID, lastWord(s.rec))

@@ -207,12 +207,14 @@ func (s *session) closePlans(ctx context.Context) error {
 // lastRun is the newest run of the job that is more than a plan.
 func (s *session) lastRun(ctx context.Context) (checkpoint.Run, bool, error) {
 	if s.resume != "" {
-		rec, err := s.st.store.Run(ctx, s.resume)
-		if err == nil && rec.JobKey != s.jobKey() {
-			err = usagef("run %s belongs to another account than the one chosen now", rec.ID).
-				withHint("its account is %s", rec.Account)
+		var err error
+		if s.rec, err = s.st.store.Run(ctx, s.resume); err == nil {
+			err = s.sameAccount(ctx)
 		}
-		return rec, true, err
+		return s.rec, true, err
+	}
+	if err := s.takeOverUnclaimed(ctx); err != nil {
+		return checkpoint.Run{}, false, err
 	}
 	runs, err := s.st.store.Runs(ctx, 0, s.jobKey())
 	if err != nil {

@@ -22,6 +22,7 @@ func resolveVerb(ctx context.Context, a *app, args []string) error {
 	check := f.Bool("check", false, "look in the account what became of them")
 	note := f.String("note", "", "why, for the history of the run")
 	yes := f.Bool("yes", false, "agree to send again what must not happen twice")
+	accept := f.acceptAccount()
 	rest, err := f.parse(args, 1, -1)
 	if err != nil {
 		return err
@@ -34,7 +35,7 @@ func resolveVerb(ctx context.Context, a *app, args []string) error {
 	if err != nil {
 		return err
 	}
-	return a.withStored(ctx, rec, options{yes: *yes}, func(ctx context.Context, s *session) error {
+	return a.withStored(ctx, rec, options{yes: *yes, acceptsAccount: *accept}, func(ctx context.Context, s *session) error {
 		if _, err := s.st.store.Recover(ctx, s.rec.ID, s.now()); err != nil {
 			return err
 		}
@@ -136,7 +137,7 @@ func (s *session) lookFor(ctx context.Context, doubts []doubt) error {
 	if err := s.connect(ctx); err != nil {
 		return err
 	}
-	if err := s.sameAccount(); err != nil {
+	if err := s.sameAccount(ctx); err != nil {
 		return err
 	}
 	from, until := s.now(), time.Time{}

@@ -24,6 +24,7 @@ func retryVerb(ctx context.Context, a *app, args []string) error {
 	rest := f.Bool("not-attempted", false, "also what the run has never come to")
 	guards := f.maxErrors()
 	limit := f.maxDuration()
+	accept := f.acceptAccount()
 	runs, err := f.parse(args, 1, 1)
 	if err != nil {
 		return err
@@ -39,7 +40,7 @@ func retryVerb(ctx context.Context, a *app, args []string) error {
 	if err != nil {
 		return err
 	}
-	return a.executeStored(ctx, rec, options{yes: *yes, maxDuration: limit.d, guards: guards}, func(ctx context.Context, s *session) error {
+	return a.executeStored(ctx, rec, options{yes: *yes, maxDuration: limit.d, guards: guards, acceptsAccount: *accept}, func(ctx context.Context, s *session) error {
 		if err := s.retryable(ctx, what); err != nil {
 			return err
 		}

@@ -38,6 +38,7 @@ func resumeVerb(ctx context.Context, a *app, args []string) error {
 	partial := f.allowPartial()
 	guards := f.maxErrors()
 	limit := f.maxDuration()
+	accept := f.acceptAccount()
 	rest, err := f.parse(args, 0, 1)
 	if err != nil {
 		return err
@@ -53,7 +54,7 @@ func resumeVerb(ctx context.Context, a *app, args []string) error {
 	if err != nil {
 		return err
 	}
-	opt := options{maxDuration: limit.d, guards: guards}
+	opt := options{maxDuration: limit.d, guards: guards, acceptsAccount: *accept}
 	if *partial && rec.Kind != kindExport {
 		return usagef("--allow-partial is for exports, and run %s is none", rec.ID)
 	}
@@ -135,6 +136,8 @@ type options struct {
 	overDrift   bool // writes over what was edited, in this session only
 	canary      int  // writes to try out before the rest; 0 for none
 	maxDuration time.Duration
+
+	acceptsAccount bool // another key than that of the run is one of the same account
 
 	allowPartial bool // an incomplete export is published under another name
 }

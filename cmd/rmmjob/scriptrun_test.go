@@ -39,6 +39,7 @@ var runCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"jobfile":  scriptJobFile,
 	"leak":     scriptLeak,
 	"manifest": scriptManifest,
+	"newkey":   scriptNewKey,
 	"next":     scriptNext,
 	"requests": scriptRequests,
 	"runid":    scriptRunID,
@@ -179,6 +180,16 @@ func scriptFaults(ts *testscript.TestScript, neg bool, args []string) {
 	list, err := rmmsim.ParseFaults([]byte(ts.ReadFile(args[0])), args[0])
 	ts.Check(err)
 	ts.Check(accountOf(ts).AddFaults(list...))
+}
+
+// scriptNewKey gives the account another key, and puts it into the environment:
+//
+//	newkey KEY
+func scriptNewKey(ts *testscript.TestScript, neg bool, args []string) {
+	needArgs(ts, neg, args, 1, "newkey KEY")
+	accountOf(ts).AddKey(args[0], "secret of "+args[0])
+	ts.Setenv("DATTO_API_KEY", args[0])
+	ts.Setenv("DATTO_API_SECRET", "secret of "+args[0])
 }
 
 // scriptWrites checks how many writes the account has carried out:

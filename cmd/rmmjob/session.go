@@ -32,6 +32,7 @@ type session struct {
 	began   time.Time
 	notes   []string // for people, beside those of the runner
 	id      string   // of the run if it is a new one
+	locked  string   // key of the job that is locked
 	key     string   // identity of the job, where it is not that of a file
 
 	failures *failureGroups  // of an update: the rows that did not end well
@@ -72,6 +73,7 @@ func (a *app) execute(ctx context.Context, path string, opt options) error {
 		return err
 	}
 	defer unlock()
+	s.locked = s.jobKey()
 	if err := s.choose(ctx); err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 type state struct {
 	dir   string // absolute
 	store *checkpoint.Store
+	kept  []func() // give locks back that are held until Close
 	a     *app
 }
 
@@ -76,7 +77,18 @@ func (a *app) openState(ctx context.Context) (*state, error) {
 }
 
 // Close gives the checkpoint back.
-func (s *state) Close() error { return s.store.Close() }
+func (s *state) Close() error {
+	s.unlockKept()
+	return s.store.Close()
+}
+
+// unlockKept gives back the locks that are held until Close.
+func (s *state) unlockKept() {
+	for _, unlock := range s.kept {
+		unlock()
+	}
+	s.kept = nil
+}
 
 // runDir returns the folder of a run's own files.
 func (s *state) runDir(run string) string { return filepath.Join(s.dir, "runs", run) }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"rmmjob/checkpoint"
 	"rmmjob/jobs"
@@ -61,7 +60,7 @@ func (a *app) executeStored(ctx context.Context, rec checkpoint.Run, opt options
 		if err := s.connect(ctx); err != nil {
 			return err
 		}
-		if err := s.sameAccount(); err != nil {
+		if err := s.sameAccount(ctx); err != nil {
 			return err
 		}
 		if begin != nil {
@@ -104,6 +103,7 @@ func (a *app) withStored(ctx context.Context, rec checkpoint.Run, opt options, d
 		return err
 	}
 	defer unlock()
+	s.locked = s.jobKey()
 	// It may have gone on before the lock was had.
 	if s.rec, err = s.st.store.Run(ctx, rec.ID); err != nil {
 		return err
@@ -130,15 +130,6 @@ func (s *session) lockAll(ctx context.Context) (unlock func(), err error) {
 		return nil, err
 	}
 	return func() { also(); own() }, nil
-}
-
-// sameAccount refuses to send what was planned for one account to another.
-func (s *session) sameAccount() error {
-	if strings.HasSuffix(s.rec.JobKey, "\n"+s.conn.id) {
-		return nil
-	}
-	return usagef("run %s belongs to another account than the one chosen now", s.rec.ID).
-		withHint("its account is %s", s.rec.Account)
 }
 
 // keepSettings stores what the run is to remember from now on.

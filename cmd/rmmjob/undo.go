@@ -24,6 +24,7 @@ func undoVerb(ctx context.Context, a *app, args []string) error {
 	yes := f.Bool("yes", false, "carry the plan out at once")
 	values := f.Bool("show-values", false, "show field values, which may be secrets")
 	limit := f.maxDuration()
+	accept := f.acceptAccount()
 	rest, err := f.parse(args, 1, 1)
 	if err != nil {
 		return err
@@ -32,7 +33,7 @@ func undoVerb(ctx context.Context, a *app, args []string) error {
 	if err != nil {
 		return err
 	}
-	return a.undo(ctx, source, options{yes: *yes, planOnly: !*yes, showValues: *values, maxDuration: limit.d})
+	return a.undo(ctx, source, options{yes: *yes, planOnly: !*yes, showValues: *values, maxDuration: limit.d, acceptsAccount: *accept})
 }
 
 // undo makes the run that takes back another, or goes on with it. It is a run of its
@@ -64,9 +65,10 @@ func (a *app) undo(ctx context.Context, source checkpoint.Run, opt options) (err
 	}
 	defer func() { _ = s.st.Close() }()
 	s.rec = source
-	if err := s.sameAccount(); err != nil {
+	if err := s.sameAccount(ctx); err != nil {
 		return err
 	}
+	s.st.unlockKept() // the run is locked again below, with its undo
 	s.key = "undo " + source.ID + "\n" + s.conn.id
 	unlock, err := s.lockAll(ctx)
 	if err != nil {

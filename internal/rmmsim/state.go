@@ -44,6 +44,13 @@ func (a *Account) UDF(uid, name string) string {
 	return deref(dev.UDF[name])
 }
 
+// AddKey adds a pair of key and secret that logs in, beside those that are there.
+func (a *Account) AddKey(key, secret string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.keys[key] = secret
+}
+
 // SetUDF sets a UDF such as "udf7" as a technician in the web interface would
 // do; "" clears it.
 func (a *Account) SetUDF(uid, name, value string) error {
