@@ -44,16 +44,17 @@ func (s *state) working(r checkpoint.Run) bool {
 	return r.State == checkpoint.RunRunning && s.isLocked(r.JobKey)
 }
 
-// ask leaves a control for a run at work and waits until the run has taken it.
-func (s *state) ask(ctx context.Context, r checkpoint.Run, verb string, arg controlArgument) error {
+// ask leaves a control for a run at work and waits until the run has taken it, and
+// returns when that was: what the run tells of itself from then on is of afterwards.
+func (s *state) ask(ctx context.Context, r checkpoint.Run, verb string, arg controlArgument) (taken time.Time, err error) {
 	arg.By = s.a.whoAmI()
 	text, err := json.Marshal(arg)
 	if err != nil {
-		return err
+		return time.Time{}, err
 	}
 	id, err := s.store.PostControl(ctx, r.ID, s.a.now(), verb, string(text))
 	if err != nil {
-		return err
+		return time.Time{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
@@ -63,20 +64,20 @@ func (s *state) ask(ctx context.Context, r checkpoint.Run, verb string, arg cont
 		taken, err := s.store.ControlTaken(ctx, id)
 		switch {
 		case err != nil && ctx.Err() == nil:
-			return err
+			return time.Time{}, err
 		case err == nil && !taken.IsZero():
-			return nil
+			return taken, nil
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return fail(exitStopped, "not waited for run %s to take it", r.ID)
+				return time.Time{}, fail(exitStopped, "not waited for run %s to take it", r.ID)
 			}
 			if now, err := s.store.Run(context.WithoutCancel(ctx), r.ID); err == nil && !s.working(now) {
-				return usagef("run %s has ended meanwhile: it is %s", r.ID, stateWord(string(now.State)))
+				return time.Time{}, usagef("run %s has ended meanwhile: it is %s", r.ID, stateWord(string(now.State)))
 			}
-			return fail(exitLocalIO, "run %s has not answered within %s; it will do as asked when its process goes on", r.ID, askPatience)
+			return time.Time{}, fail(exitLocalIO, "run %s has not answered within %s; it will do as asked when its process goes on", r.ID, askPatience)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -93,6 +94,33 @@ func TestControlsOfAnEarlierProcess(t *testing.T) {
 	c.poll()
 	if !c.s.limiter.Status().OnHold {
 		t.Error("not paused")
+	}
+}
+
+// TestAskTellsWhenItWasTaken: a status that came between the question and the taking is
+// of before, and a view after a change must not show it.
+func TestAskTellsWhenItWasTaken(t *testing.T) {
+	c, now, _ := listener(t, "off")
+	at := now.Add(700 * time.Millisecond)
+	done := make(chan struct{})
+	var taker sync.WaitGroup
+	taker.Go(func() {
+		tick := time.NewTicker(askEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				_, _ = c.s.st.store.TakeControls(context.Background(), "r", at)
+			}
+		}
+	})
+	taken, err := c.s.st.ask(t.Context(), c.s.rec, controlRate, controlArgument{Reserve: "10%"})
+	close(done)
+	taker.Wait()
+	if err != nil || !taken.Equal(at) {
+		t.Errorf("taken at %v, %v; want %v", taken, err, at)
 	}
 }
 

@@ -29,7 +29,7 @@ func (a *app) steer(ctx context.Context, args []string, verb, state, what string
 	if err != nil {
 		return err
 	}
-	if err := st.ask(ctx, r, verb, controlArgument{}); err != nil {
+	if _, err := st.ask(ctx, r, verb, controlArgument{}); err != nil {
 		return err
 	}
 	a.asked(r, state, what)
@@ -60,7 +60,7 @@ func (a *app) resumePaused(ctx context.Context, r checkpoint.Run) (bool, error) 
 	if err != nil || l == nil || l.PausedBy == nil {
 		return false, err
 	}
-	if err := st.ask(ctx, r, controlResume, controlArgument{}); err != nil {
+	if _, err := st.ask(ctx, r, controlResume, controlArgument{}); err != nil {
 		return true, err
 	}
 	a.asked(r, string(r.State), "going on; it was paused by "+clean(*l.PausedBy))

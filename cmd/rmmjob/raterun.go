@@ -30,8 +30,7 @@ func (a *app) rateOfRun(ctx context.Context, prefix string, watched, all bool) e
 	}
 	since := a.now().Add(-3 * pollEvery)
 	if changes {
-		since = a.now()
-		if err := st.ask(ctx, r, controlRate, arg); err != nil {
+		if since, err = st.ask(ctx, r, controlRate, arg); err != nil {
 			return err
 		}
 	}
