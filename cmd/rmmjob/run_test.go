@@ -416,6 +416,9 @@ func TestCase_N20_RunWithUnknownCA(t *testing.T) {
 // the new one, whole.
 func TestCase_R07_Watcher(t *testing.T) {
 	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("a reader that hardly ever lets go keeps a file from being replaced here")
+	}
 	b := newBench(t, "devices=300,udfs=30,page-max=50,latency=20ms,"+fast)
 	job := b.exportJob("watched")
 	b.finish(exitOK, "state", "run", job)
@@ -431,13 +434,7 @@ func TestCase_R07_Watcher(t *testing.T) {
 			watching = false
 		case <-time.After(2 * time.Millisecond):
 		}
-		data, err := os.ReadFile(filepath.Join(b.dir, "watched.csv"))
-		if err != nil && runtime.GOOS == "windows" {
-			continue // it is just being exchanged
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := b.read("watched.csv")
 		if len(seen) == 0 || !bytes.Equal(seen[len(seen)-1], data) {
 			seen = append(seen, data)
 		}
