@@ -23,13 +23,22 @@ func (t Template) holes(cell func(column string) string) []string {
 	return blank
 }
 
-// word is a column of the template whose cell is the word that empties a field, or
-// nearly so, and what is wrong with that; "" for none.
-func (t Template) word(cell func(column string) string) (column, fault string) {
+// emptying is the first column of the template whose cell is the word that empties a
+// field, or nearly so; "" for none.
+func (t Template) emptying(cell func(column string) string) string {
 	for _, column := range t.Columns() {
 		if v := cell(column); v == ClearWord || nearlyClears(v) {
-			return column, fmt.Sprintf("{%s} is %q within %q: the word empties a field only where it is the whole of it", column, clip(v, 20), t)
+			return column
 		}
+	}
+	return ""
+}
+
+// word says what is wrong where the word that empties a field is in the text or comes
+// of it, and names the column; "" where it is not.
+func (t Template) word(cell func(column string) string) (column, fault string) {
+	if column := t.emptying(cell); column != "" {
+		return column, fmt.Sprintf("{%s} is %q within %q: the word empties a field only where it is the whole of it", column, clip(cell(column), 20), t)
 	}
 	if t.Expand(cell) == ClearWord {
 		return t.Columns()[0], fmt.Sprintf("%q comes to %s, which would empty the field", t, ClearWord)

@@ -55,10 +55,11 @@ func TestPartsOfTexts(t *testing.T) {
 
 // The place of such a fault is the cell that it is about, not the first of the text.
 func TestPlacesOfPartsOfTexts(t *testing.T) {
-	got := inputFaults(t, file(t, "n,a,b,z\nx,1,(clear),y\n ,2,x,\nshort\n"), "  operation: device-udf-set\n  rows: {csv: CSV}\n  match: {hostname: 'PC-{n}'}\n  set: {udf1: '{a}{b}', udf2: '({z}r)'}\n")
+	got := inputFaults(t, file(t, "n,a,b,z\nx,1,(clear),y\n ,2,x,\n(Clear),2,,\nshort\n"), "  operation: device-udf-set\n  rows: {csv: CSV}\n  match: {hostname: 'PC-{n}'}\n  set: {udf1: '{a}{b}', udf2: '({z}r)'}\n")
 	want := []string{
 		`2:5: udf1: {b} is "(clear)" within "{a}{b}": the word empties a field only where it is the whole of it`,
 		"3:1: incomplete key: hostname comes from PC-{n}, and {n} is blank",
+		`4:1: hostname comes from PC-{n}, and {n} is "(Clear)": a key cannot be emptied`,
 	}
 	// Faults of rows alone are no faults of the file: a short last row brings them out.
 	if !slices.Equal(got[:min(len(got), len(want))], want) {

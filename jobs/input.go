@@ -248,6 +248,8 @@ func (r *rowReader) read(rec Record) (inputRow, []rowFault) {
 	for i, m := range r.spec.Match {
 		if parts[i] = r.op.keyText(m.Field, m.Value.Expand(cell)); parts[i] == "" {
 			fault(m.Value, "empty key: %s comes from %s, which is blank", m.Field, m.Value)
+		} else if column := m.Value.emptying(cell); column != "" {
+			faultAt(column, "%s comes from %s, and {%s} is %q: a key cannot be emptied", m.Field, m.Value, column, clip(cell(column), 20))
 		} else if blank := m.Value.holes(cell); len(blank) > 0 {
 			faultAt(blank[0], "incomplete key: %s comes from %s, and %s is blank", m.Field, m.Value, braced(blank))
 		} else if why := macFault(parts[i]); m.Field == byMAC && why != "" {
