@@ -85,7 +85,7 @@ func TestMaskedVariableMadeSince(t *testing.T) {
 				b.work = jobs.NewUpdateWork(b.job, jobs.Settings{})
 				b.want(b.run(), checkpoint.RunPartial)
 				it := b.item("account-variable-create")
-				if sent := b.sinceWrites(from); len(sent) != 0 || it.Class != jobs.ClassDrifted || !strings.Contains(it.Reason, "nobody can read its value") {
+				if sent := b.sinceWrites(from); len(sent) != 0 || it.Class != jobs.ClassStale || !strings.Contains(it.Reason, "nobody can read its value") {
 					t.Errorf("sent %q, %+v", sent, it)
 				}
 			})
