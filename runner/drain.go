@@ -52,6 +52,7 @@ func (r *run) drain(ctx, store context.Context, names []string) error {
 		}
 		timer := time.NewTimer(r.wake(now))
 		idle := r.busy == 0 && r.waiting == 0 // all that is left has been put off
+		down := r.breaker.failures > 0
 		slept := time.Now()
 		select {
 		case g := <-r.grants:
@@ -77,8 +78,16 @@ func (r *run) drain(ctx, store context.Context, names []string) error {
 		}
 		timer.Stop()
 		if idle {
-			r.sum.Waited += time.Since(slept)
+			r.waited(time.Since(slept), down)
 		}
+	}
+}
+
+// waited counts time in which there was nothing to do but wait for the next try.
+func (r *run) waited(d time.Duration, down bool) {
+	r.sum.Waited += d
+	if down {
+		r.sum.Down += d
 	}
 }
 

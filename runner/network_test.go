@@ -188,8 +188,8 @@ func TestCase_N06_BackOffHappens(t *testing.T) {
 		if sum.Retries != 4 {
 			t.Errorf("%d retries, want 4", sum.Retries)
 		}
-		if took := sent[4].Time.Sub(sent[0].Time); sum.Waited < took-time.Second || sum.Waited > took+time.Second {
-			t.Errorf("waited %s by the summary, %s by the clock", sum.Waited, took)
+		if took := sent[4].Time.Sub(sent[0].Time); sum.Waited < took-time.Second || sum.Waited > took+time.Second || sum.Down != sum.Waited {
+			t.Errorf("waited %s by the summary, %s for the service, %s by the clock", sum.Waited, sum.Down, took)
 		}
 	})
 }

@@ -90,6 +90,7 @@ type Summary struct {
 	Retries int           // requests repeated after a fault, in this call
 	Held    time.Duration // how long the throttle held the run back, in this call
 	Waited  time.Duration // how long it had nothing to do but wait for the next try, in this call
+	Down    time.Duration // of that because the service was down; else single items were refused for the time being
 	Notes   []string      // what a person should know: lists that were read again
 	Plan    map[jobs.RowClass]int
 }
@@ -392,7 +393,7 @@ func (r *run) connect(ctx context.Context) {
 		before := time.Now()
 		r.observe(before.Add(wait), v.reason)
 		ok := sleep(ctx, wait)
-		r.sum.Waited += time.Since(before)
+		r.waited(time.Since(before), true)
 		if !ok {
 			r.stop(ctx)
 			return

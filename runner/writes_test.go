@@ -93,6 +93,9 @@ func TestConflictThatStays(t *testing.T) {
 		if sum.Counts.Failed != 1 || sum.Retries != 4 || b.tagged(0) != 9 {
 			t.Errorf("%+v, %d retries, %d tagged", sum.Counts, sum.Retries, b.tagged(0))
 		}
+		if sum.Waited < 10*time.Second || sum.Down != 0 {
+			t.Errorf("waited %s, of that %s for a service that has always answered", sum.Waited, sum.Down)
+		}
 	})
 }
 

@@ -180,8 +180,11 @@ func (s *session) requestWords(sum runner.Summary, took time.Duration) string {
 		parts = append(parts, fmt.Sprintf("%d repeated after a fault", sum.Retries))
 	}
 	text := strings.Join(parts, ", ") + fmt.Sprintf("; %s, of which the throttle held it for %s", brief(took), brief(sum.Held))
-	if sum.Waited > 0 {
-		text += fmt.Sprintf(" and a service that was down for %s", brief(sum.Waited))
+	if sum.Down > 0 {
+		text += fmt.Sprintf(" and a service that was down for %s", brief(sum.Down))
+	}
+	if refused := sum.Waited - sum.Down; refused > 0 {
+		text += fmt.Sprintf(" and it waited %s to try again what was refused", brief(refused))
 	}
 	return text
 }

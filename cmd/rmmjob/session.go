@@ -103,7 +103,8 @@ func (s *session) drainAll(ctx context.Context) (runner.Summary, error) {
 		s.meter = newMeter(s.app)
 		before := sum
 		if sum, err = s.drain(ctx); err == nil {
-			sum.Retries, sum.Held, sum.Waited = sum.Retries+before.Retries, sum.Held+before.Held, sum.Waited+before.Waited
+			sum.Retries, sum.Held = sum.Retries+before.Retries, sum.Held+before.Held
+			sum.Waited, sum.Down = sum.Waited+before.Waited, sum.Down+before.Down
 		}
 	}
 	return sum, err
