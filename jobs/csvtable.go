@@ -23,6 +23,7 @@ type csvSource struct {
 	skip      int   // physical lines above the header
 	delimiter byte
 	own       bool // written by rmmjob
+	beyond    int  // index of the column with the cells beyond the heading of a file of its own; -1 for none
 }
 
 // open implements source.
@@ -31,9 +32,10 @@ func (c *csvSource) open(t *Table, want []string) error {
 	if err != nil {
 		return err
 	}
-	if c.own = ownResult(head); c.own {
+	var delimiter rune
+	if delimiter, c.own = ownResult(head); c.own {
 		// It is read as it was written, whatever the file was whose rows it holds.
-		t.rows.Encoding, t.rows.Delimiter, t.rows.SkipLines = "", ',', 0
+		t.rows.Encoding, t.rows.Delimiter, t.rows.SkipLines = "", delimiter, 0
 	}
 	c.skip = t.rows.SkipLines
 	if err := c.recognise(t, head); err != nil {
@@ -45,7 +47,11 @@ func (c *csvSource) open(t *Table, want []string) error {
 		}
 		return nil
 	}
-	return c.header(t, want)
+	err = c.header(t, want)
+	if c.beyond = -1; c.own {
+		c.beyond = slices.Index(t.Headers, extraColumn)
+	}
+	return err
 }
 
 // recognise tells the encoding by the first bytes and the job. Where the two disagree it does not guess.
@@ -222,6 +228,7 @@ func (c *csvSource) scan(t *Table, do func(sourceRow) bool) error {
 		row := sourceRow{blank: true}
 		if !p.rec.blank() {
 			row = t.record(&p.rec)
+			c.keepBeyond(&row)
 		}
 		if !do(row) {
 			return nil
@@ -280,9 +287,31 @@ func (t *Table) record(raw *rawRecord) sourceRow {
 	return sourceRow{Record: r, faults: faults, science: science}
 }
 
-// ownResult tells whether a file begins with the heading of a result or reject file of rmmjob.
-func ownResult(head []byte) bool {
+// extraColumn is where a file of rejected rows has the cells beyond the heading.
+const extraColumn = "_extra"
+
+// keepBeyond refuses a row of a file of rejected rows while cells beyond the heading
+// are left in it: they would be lost.
+func (c *csvSource) keepBeyond(row *sourceRow) {
+	if c.beyond < 0 || trimBlank(row.Cells[c.beyond]) == "" {
+		return
+	}
+	row.Extra = append(row.Extra, row.Cells[c.beyond])
+	row.faults = append(row.faults, &Error{
+		Pos: row.Pos(c.beyond), Message: "what stands in " + extraColumn + " was beyond the heading and belongs to no column",
+		Hint: "put it where it belongs, and empty " + extraColumn,
+	})
+}
+
+// ownResult tells whether a file begins with the heading of a result or reject file of
+// rmmjob, and its delimiter, which a spreadsheet may have changed.
+func ownResult(head []byte) (delimiter rune, own bool) {
 	line, _, _ := strings.Cut(string(head), "\n")
-	names := strings.Split(strings.TrimRight(line, "\r"), ",")
-	return slices.Contains(names, "_reason") && (slices.Contains(names, "_row") || slices.Contains(names, "_line"))
+	for _, delimiter := range ",;\t" {
+		names := strings.Split(strings.TrimRight(line, "\r"), string(delimiter))
+		if slices.Contains(names, "_reason") && (slices.Contains(names, "_row") || slices.Contains(names, "_line")) {
+			return delimiter, true
+		}
+	}
+	return 0, false
 }

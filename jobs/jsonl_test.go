@@ -97,3 +97,12 @@ func TestJSONLinesAllFaultsAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// It is read so under every key of a job, and after a spreadsheet has given it its own
+// delimiter.
+func TestOwnResultUnderAnyKey(t *testing.T) {
+	rows := input(t, "uid;udf7;_line;_column;_reason;_extra\r\n"+deviceA+";Büro;2;1;x;\r\n")
+	expect(t, rows, "Büro")
+	expect(t, Rows{XLSX: rows.CSV, Sheet: "Assets"}, "Büro")
+	expect(t, Rows{JSONL: rows.CSV}, "Büro")
+}

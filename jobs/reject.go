@@ -55,9 +55,12 @@ func Rejects(job *Job) (headings []string, rows iter.Seq[Reject]) {
 func (t *Table) mark(rec Record, damaged Errors) {
 	for _, f := range damaged {
 		i := slices.IndexFunc(t.mapped, func(used bool) bool { return used })
-		for j := range rec.cells {
-			if j < len(t.mapped) && t.mapped[j] && rec.Pos(j) == f.Pos {
+		beside := t.rows.XLSX != "" && f.Pos.Column > len(t.Headers) // of a sheet, whose columns are the cells
+		if j := rec.cellAt(f.Pos); j >= 0 && j < len(t.mapped) && !beside {
+			if t.mapped[j] {
 				i = j
+			} else if t.Headers[j] == extraColumn && len(rec.Extra) > 0 {
+				continue // it stays in the row, which is refused for it
 			}
 		}
 		if i < 0 {
@@ -68,6 +71,17 @@ func (t *Table) mark(rec Record, damaged Errors) {
 			rec.Cells[i] = trimBlank(mendMark + " " + cell)
 		}
 	}
+}
+
+// cellAt is the index of the cell that a place is in, or -1 where it is in none.
+func (r Record) cellAt(pos Pos) int {
+	at := -1
+	for i, c := range r.cells {
+		if c.line < pos.Line || c.line == pos.Line && c.col <= pos.Column {
+			at = i
+		}
+	}
+	return at
 }
 
 // newReject puts the faults of a row into words.

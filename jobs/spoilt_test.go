@@ -165,3 +165,48 @@ func TestRejectsWithABadByte(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What was beyond the heading keeps its row refused until somebody has put it where it
+// belongs, and is not lost on the way.
+func TestRejectsWithCellsLeft(t *testing.T) {
+	dir := t.TempDir()
+	text := "uid,udf7,_line,_column,_reason,_extra\n" + deviceA + ",x,2,1,too many,rest\n" + deviceB + ",y,3,1,too many, \n"
+	if err := os.WriteFile(filepath.Join(dir, "rejected.csv"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	job := rejectJob(t, dir, "rejected.csv")
+	if _, err := OpenInput(job); err == nil || !strings.Contains(err.Error(), "rejected.csv:2:") || strings.Contains(err.Error(), "rejected.csv:3:") {
+		t.Error(err)
+	}
+	_, rejects := Rejects(job)
+	for r := range rejects {
+		if got := strings.Join(r.Extra, " | "); got != "rest" {
+			t.Errorf("%q is left of the cells beyond the heading", got)
+		}
+	}
+}
+
+// The mark stands before the cell that has the fault.
+func TestMarkIsAtTheFault(t *testing.T) {
+	dir := t.TempDir()
+	for text, want := range map[string]string{
+		"a,x\x00y,n":        "a|#MEND! x\x00y|n",
+		"a,M\xfcller,n":     "a|M\xfcller|n",
+		"a,x,n\x00":         "#MEND! a|x|n\x00",
+		"a\x00,\"b\nc\",n":  "#MEND! a\x00|b\nc|n",
+		"a,\"b\nc\x00\",n":  "a|#MEND! b\nc\x00|n",
+		"a,x,n,one too far": "#MEND! a|x|n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, "a.csv"), []byte("uid,udf7,note\n"+text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, rejects := Rejects(rejectJob(t, dir, "a.csv"))
+		var got []string
+		for r := range rejects {
+			got = append(got, strings.Join(r.Cells, "|"))
+		}
+		if strings.Join(got, "\n") != want {
+			t.Errorf("%q is rejected as %q, want %q", text, got, want)
+		}
+	}
+}

@@ -83,14 +83,11 @@ func (r Record) Pos(i int) Pos {
 // differ only in case, blanks and underscores, or by an alias of the rows. The error is [Errors]; a column that is missing
 // or there twice, a file of another kind and a file that is not there are among its reasons.
 func OpenTable(rows Rows, want []string) (*Table, error) {
-	t := &Table{rows: rows, source: &csvSource{}}
-	switch {
-	case rows.XLSX != "":
-		t.source = &workbook{}
-	case rows.JSONL != "":
-		t.source = &jsonLines{}
-	}
+	t := &Table{rows: rows}
 	if err := t.identify(); err != nil {
+		return nil, err
+	}
+	if err := t.choose(); err != nil {
 		return nil, err
 	}
 	if err := t.source.open(t, want); err != nil {
@@ -112,6 +109,29 @@ func (t *Table) withRows(err error, want []string) error {
 		return append(faults, rows...).err()
 	}
 	return err
+}
+
+// choose chooses what reads the file. One that rmmjob has written is CSV, whatever the
+// file was whose rows it holds.
+func (t *Table) choose() error {
+	t.source = &csvSource{}
+	if t.rows.CSV != "" {
+		return nil
+	}
+	head, err := t.head()
+	if err != nil {
+		return err
+	}
+	_, own := ownResult(head)
+	switch {
+	case own:
+		t.rows.CSV, t.rows.XLSX, t.rows.JSONL = t.rows.File(), "", ""
+	case t.rows.XLSX != "":
+		t.source = &workbook{}
+	case t.rows.JSONL != "":
+		t.source = &jsonLines{}
+	}
+	return nil
 }
 
 // identify hashes the file.

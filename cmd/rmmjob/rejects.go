@@ -66,6 +66,26 @@ func (s *session) saveRejects(st *state, headings []string, rows iter.Seq[jobs.R
 	return nil
 }
 
+// dropOldRejects removes the rejected rows that another run has left in the folder of
+// results, so that what is there adds up. They stay where they are the input.
+func (s *session) dropOldRejects(run, results string) error {
+	if _, err := os.Stat(filepath.Join(run, rejectName)); err == nil {
+		return nil // they are this run's own
+	}
+	path := filepath.Join(results, rejectName)
+	old, err := os.Stat(path)
+	if err != nil {
+		return nil //nolint:nilerr // there are none
+	}
+	if in, err := os.Stat(s.job.Update.Rows.File()); err == nil && os.SameFile(in, old) {
+		return nil
+	}
+	if err := os.Remove(path); err != nil {
+		return fail(exitLocalIO, "remove the rejected rows of an earlier run: %w", err)
+	}
+	return nil
+}
+
 // writeRejects writes one file; without a row there is none.
 func writeRejects(path, run string, headings []string, rows iter.Seq[jobs.Reject]) (_ file, err error) {
 	var f *output.File

@@ -123,6 +123,11 @@ func (s *session) writeResults(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if i > 0 {
+			if err := s.dropOldRejects(dirs[0], dir); err != nil {
+				return err
+			}
+		}
 		if i == len(dirs)-1 {
 			s.result.Files = files
 		}
