@@ -83,3 +83,44 @@ func TestRelease(t *testing.T) {
 		t.Errorf("of no run: %v", err)
 	}
 }
+
+// What is parked is left out of every release until it is unparked.
+func TestPark(t *testing.T) {
+	s := openNew(t, t.TempDir())
+	newRun(t, s, "r")
+	_, err := s.AddItems(t.Context(), "r", t0, slices.Values([]NewItem{
+		{Key: "failed", Lane: "write"}, {Key: "left", Lane: "write"}, {Key: "page", Lane: "read"},
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _, _, err := s.Claim(t.Context(), "r", "write", t0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Finish(t.Context(), c, t0, Failed("permission", "403", 403)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Park(t.Context(), "r", "read"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Retry(t.Context(), "r", Again{Failed: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		free int
+		do   func() error
+	}{
+		{1, func() error { return s.Release(t.Context(), "r", -1) }},
+		{1, func() error { return s.Unpark(t.Context(), "r") }},
+		{2, func() error { return s.Release(t.Context(), "r", -1) }},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		lanes, err := s.Pending(t.Context(), "r", "")
+		if err != nil || len(lanes) != 2 || lanes[0].Items != 1 || lanes[1].Items != step.free {
+			t.Errorf("%+v, %v; want %d writes", lanes, err, step.free)
+		}
+	}
+}

@@ -26,6 +26,7 @@ type Result struct {
 	HTTP    int // status of the answer that the reason is about; 0 when there was none
 
 	Unsure   bool      // see [Item]
+	Parked   bool      // it is left out of what is sent; see [Store.Park]
 	Finished time.Time // when the item came to its state; zero while it is under way
 }
 
@@ -40,7 +41,7 @@ func (s *Store) Results(ctx context.Context, run, keyPrefix string) iter.Seq2[Re
 			yield(Result{}, s.fail(ctx, doing, err))
 			return
 		}
-		query := `SELECT i.key, i.op, i.payload, i.state, i.class, i.reason, i.http, i.finished, i.unsure, r.encoding, coalesce(r.size, 0), r.body
+		query := `SELECT i.key, i.op, i.payload, i.state, i.class, i.reason, i.http, i.finished, i.unsure, i.parked, r.encoding, coalesce(r.size, 0), r.body
 			FROM items i LEFT JOIN results r ON r.item = i.id WHERE i.run = ? AND i.key %s ? ORDER BY i.key`
 		first, next := fmt.Sprintf(query, ">="), fmt.Sprintf(query, ">")
 		paged(func(after *Result) ([]Result, error) {
@@ -53,7 +54,7 @@ func (s *Store) Results(ctx context.Context, run, keyPrefix string) iter.Seq2[Re
 				var encoding sql.NullString
 				var stored sql.RawBytes
 				var finished sql.NullInt64
-				if err := rows.Scan(&r.Key, &r.Op, &r.Payload, &r.State, &r.Class, &r.Reason, &r.HTTP, &finished, &r.Unsure, &encoding, &size, &stored); err != nil {
+				if err := rows.Scan(&r.Key, &r.Op, &r.Payload, &r.State, &r.Class, &r.Reason, &r.HTTP, &finished, &r.Unsure, &r.Parked, &encoding, &size, &stored); err != nil {
 					return r, 0, err
 				}
 				r.Finished = moment(finished)

@@ -118,8 +118,8 @@ func (u *UpdateWork) Recheck(stage string) string { return u.apply().recheck(sta
 // Recheck is that of [UpdateWork.Recheck].
 func (u *UndoWork) Recheck(stage string) string { return u.apply().recheck(stage) }
 
-// waiting chooses the writes that have not been sent.
-func waiting(ans Answer) bool { return ans.Settled.IsZero() }
+// waiting chooses the writes that are to be sent.
+func waiting(ans Answer) bool { return ans.Settled.IsZero() && !ans.Parked }
 
 // carried chooses the writes that were acknowledged.
 func carried(ans Answer) bool { return ans.OK }

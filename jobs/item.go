@@ -48,6 +48,7 @@ type Answer struct {
 	Body    []byte
 	Doubt   bool      // a write that was sent and whose answer was lost
 	Unsure  bool      // a request of it was sent whose effect nobody knows; of no meaning where it is OK
+	Parked  bool      // it is left out of what is sent
 	Settled time.Time // when it came to this; zero while it is under way
 }
 

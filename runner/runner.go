@@ -13,6 +13,7 @@ import (
 
 	"rmmjob/checkpoint"
 	"rmmjob/internal/rmm"
+	"rmmjob/internal/spell"
 	"rmmjob/jobs"
 	"rmmjob/throttle"
 )
@@ -199,6 +200,10 @@ func Run(ctx context.Context, cfg Config) (Summary, error) {
 		r.sum.State = r.halt
 	case counts.InDoubt > 0:
 		r.sum.State = checkpoint.RunInDoubt
+	case counts.Pending > 0 && !r.ReadOnly: // parked
+		r.sum.State = checkpoint.RunGuard
+		r.sum.Err = &jobs.GuardError{Guard: "not_attempted", Message: fmt.Sprintf(
+			"%s not sent: a guard had stopped the run before", spell.Count(counts.Pending, "write was", "writes were"))}
 	case counts.Failed > 0:
 		r.sum.State = checkpoint.RunPartial
 	default:

@@ -88,7 +88,7 @@ func (a answers) Answers(ctx context.Context, prefix string) iter.Seq2[jobs.Answ
 			if err == nil {
 				ans = jobs.Answer{
 					Key: res.Key, OK: res.State == checkpoint.StateDone, Class: res.Class, Reason: res.Reason, HTTP: res.HTTP, Body: res.Body,
-					Doubt: res.State == checkpoint.StateInDoubt, Unsure: res.Unsure, Settled: res.Finished,
+					Doubt: res.State == checkpoint.StateInDoubt, Unsure: res.Unsure, Parked: res.Parked, Settled: res.Finished,
 				}
 				// An item that was born settled asks for nothing.
 				if uerr := json.Unmarshal(res.Payload, &ans.Request); len(res.Payload) > 0 && uerr != nil {

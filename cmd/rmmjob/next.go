@@ -95,8 +95,13 @@ func (s *session) proposeNext(ctx context.Context, state checkpoint.RunState, st
 	if state != checkpoint.RunGuard {
 		return hints, nil
 	}
-	if stage == jobs.StageApply && c.Pending > 0 {
-		hints = append(hints, "to try what failed again and send the rest as well: "+s.nextCommand("retry", s.rec.ID, "--not-attempted"))
+	if (stage == jobs.StageApply || stage == jobs.StageVerify) && c.Pending > 0 {
+		rest := "to send the rest: "
+		if left.passing > 0 {
+			hints = append(hints, "to try nothing but what failed again: "+s.nextCommand("retry", s.rec.ID))
+			rest = "to try what failed again and send the rest as well: "
+		}
+		hints = append(hints, rest+s.nextCommand("retry", s.rec.ID, "--not-attempted"))
 	}
 	if s.rec.Writes > 0 && s.about.UndoOf == "" {
 		hints = append(hints, "to take back what was done: "+s.nextCommand("undo", s.rec.ID))

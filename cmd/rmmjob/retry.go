@@ -48,8 +48,16 @@ func retryVerb(ctx context.Context, a *app, args []string) error {
 		if err != nil {
 			return err
 		}
-		if left > 0 && !*rest {
-			return s.refuseRest(left)
+		switch {
+		case *rest:
+			err = s.st.store.Unpark(ctx, s.rec.ID)
+		case left > 0 && unfinished(s.rec.State):
+			err = s.refuseRest(left)
+		case left > 0: // a guard has stopped the run before these
+			left, err = 0, s.st.store.Park(ctx, s.rec.ID, throttle.Read)
+		}
+		if err != nil {
+			return err
 		}
 		// Who names them has seen that they were edited.
 		s.overDrift = slices.Contains(what.Classes, jobs.ClassDrifted)
@@ -117,12 +125,8 @@ func (s *session) notAttempted(ctx context.Context) (n int, err error) {
 
 // refuseRest refuses to send what was never attempted by the way.
 func (s *session) refuseRest(left int) error {
-	e := usagef("run %s has stopped before %s, which a retry would send as well", s.rec.ID, count(int64(left), "write"))
-	if unfinished(s.rec.State) {
-		return e.withHint("to go on with these first: %s", s.nextCommand("resume", s.rec.ID))
-	}
-	return e.withHint("to send these too: %s", s.nextCommand("retry", s.rec.ID, "--not-attempted")).
-		withHint("what they are: not-attempted.csv in the folder of the results, which is an input as well")
+	return usagef("run %s has stopped before %s, which a retry would send as well", s.rec.ID, count(int64(left), "write")).
+		withHint("to go on with these first: %s", s.nextCommand("resume", s.rec.ID))
 }
 
 // unsafeAgain are the writes that would be tried again and must not happen twice,
