@@ -60,6 +60,9 @@ func (w *write) remember(c *Change) {
 	if i < 0 || i >= len(w.live.old) || c.Delete || w.op.effect == creates {
 		return
 	}
+	if !c.Unknown && asExported(c.Old, c.New) {
+		c.New = c.Old // which is what is written
+	}
 	now := w.live.old[i]
 	c.Unknown, c.Made = !now.known, c.Made && !w.live.there
 	if c.NewUID != "" {
@@ -69,10 +72,27 @@ func (w *write) remember(c *Change) {
 	c.Old = now.text
 }
 
-// bodyNow is the body of a write that repeats the fields which it does not change,
-// with their present values; false for other writes.
+// bodyNow is the body of a write that goes over what was edited: the fields that are
+// not as wanted by now, those too that needed nothing when the plan was made. A write
+// that repeats the fields which it does not change repeats their present values. It is
+// false for writes whose body stays.
 func (w *write) bodyNow() (json.RawMessage, bool) {
-	if !w.op.whole || !w.live.there {
+	switch {
+	case !w.live.there:
+		return nil, false
+	case w.op.effect == sets && !w.op.whole:
+		given := map[string]json.RawMessage{}
+		for i, c := range w.changes {
+			value := c.wanted()
+			if !c.Unknown && asExported(c.was(), value) {
+				value = c.was() // as an export writes it, so it is what is meant
+			}
+			if now := w.live.old[i]; !now.known || now.text != value {
+				given[c.Field] = w.op.raw(c.Field, value)
+			}
+		}
+		return objectOf(given), len(given) > 0
+	case !w.op.whole:
 		return nil, false
 	}
 	given := map[string]json.RawMessage{}

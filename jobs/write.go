@@ -245,7 +245,7 @@ func (w *write) stands() (standing, string) {
 	for i, c := range w.changes {
 		old, now := v.old[i], c.wanted()
 		changing = append(changing, c.Field)
-		same := old.known && old.text == now
+		same := old.known && (old.text == now || asExported(old.text, now))
 		if !old.known && (c.Unknown || c.Made || c.Clear) {
 			blind++ // cannot be compared, as little as when the plan was made
 			continue

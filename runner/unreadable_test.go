@@ -112,3 +112,70 @@ func TestPasswordKeepsOffAnEditedProxy(t *testing.T) {
 		}
 	})
 }
+
+// What is written over an edit is all that the row wants, not only what it lacked when
+// the plan was made.
+func TestOverDriftAllFieldsAreWritten(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := stage(t)
+		uid := b.uids(1)[0]
+		b.check(b.account.SetUDF(uid, "udf7", "wanted"))
+		b.check(b.account.SetUDF(uid, "udf9", "old"))
+		b.play(scenario{op: "device-udf-set", update: "  match: {uid: '{uid}'}\n  set: {udf7: wanted, udf8: new, udf9: '{x}'}", csv: "uid,x\n<device0>,(clear)\n"})
+		b.work = jobs.NewUpdateWork(b.job, jobs.Settings{PlanOnly: true})
+		b.want(b.run(), checkpoint.RunPlanned)
+		b.check(b.account.SetUDF(uid, "udf7", "SOMEONE"))
+		from := len(b.account.Log())
+		b.work = jobs.NewUpdateWork(b.job, jobs.Settings{AcceptDrift: true})
+		b.want(b.run(), checkpoint.RunOK)
+		sent := b.sinceWrites(from)
+		if len(sent) != 1 || !strings.HasSuffix(sent[0], `{"udf7":"wanted","udf8":"new","udf9":""}`) {
+			t.Errorf("sent %q", sent)
+		}
+		b.want(b.undo(runID, "u1", map[jobs.RowClass]int{jobs.ClassClear: 1}), checkpoint.RunOK)
+		for field, want := range map[string]string{"udf7": "SOMEONE", "udf8": "", "udf9": "old"} {
+			if got := b.account.UDF(uid, field); got != want {
+				t.Errorf("%s is %q after the undo, want %q", field, got, want)
+			}
+		}
+	})
+}
+
+// A cell that says what an export writes for the present value asks for nothing: it is
+// as written when the write of its row is read back, and what is written over an edit of
+// it is the value, not what the export makes of it.
+func TestExportedCellsBesideAChange(t *testing.T) {
+	for _, edit := range []bool{false, true} {
+		t.Run(fmt.Sprint(edit), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := stage(t)
+				uid := b.uids(1)[0]
+				b.check(b.account.SetUDF(uid, "udf7", "=1+1"))
+				b.play(scenario{op: "device-udf-set", update: "  match: {uid: '{uid}'}\n  set: {udf7: '{a}', udf8: '{b}'}", csv: "uid,a,b\n<device0>,'=1+1,new\n"}, "  verify: read_back")
+				b.work = jobs.NewUpdateWork(b.job, jobs.Settings{PlanOnly: true})
+				b.want(b.run(), checkpoint.RunPlanned)
+				if edit {
+					b.check(b.account.SetUDF(uid, "udf7", "SOMEONE"))
+				}
+				from := len(b.account.Log())
+				b.work = jobs.NewUpdateWork(b.job, jobs.Settings{AcceptDrift: true})
+				b.want(b.run(), checkpoint.RunOK)
+				want := `{"udf8":"new"}`
+				if edit {
+					want = `{"udf7":"=1+1","udf8":"new"}`
+				}
+				if sent := b.sinceWrites(from); len(sent) != 1 || !strings.HasSuffix(sent[0], want) {
+					t.Errorf("sent %q, want %s", sent, want)
+				}
+				b.want(b.undo(runID, "u1", map[jobs.RowClass]int{jobs.ClassClear: 1}), checkpoint.RunOK)
+				was := "=1+1"
+				if edit {
+					was = "SOMEONE"
+				}
+				if got := b.account.UDF(uid, "udf7") + b.account.UDF(uid, "udf8"); got != was {
+					t.Errorf("%q after the undo, want %q", got, was)
+				}
+			})
+		})
+	}
+}
