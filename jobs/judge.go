@@ -58,6 +58,9 @@ func (p *plan) matchKeys(row *inputRow) []MatchKey {
 	return keys
 }
 
+// byName tells whether the name of a target is its key, whatever its id is.
+func (op operation) byName() bool { return op.on == aSiteVariable || op.on == anAccountVariable }
+
 // ofSite tells whether a write has to do with a site beside its target: what belongs
 // to it, or the one that a device moves to.
 func (w *write) ofSite() bool { return w.listed && (w.op.ofSites() || w.op.effect == moves) }
@@ -159,6 +162,10 @@ func (w *write) describeRivals() string {
 func (j *judge) target(w *write, element json.RawMessage) {
 	if why := j.guard.protects(traitsOf(w, element)); why != "" {
 		w.live.hold(string(ClassProtected), why)
+		return
+	}
+	if was := keyOf("name", w.before); w.op.byName() && was != "" && keyOf("name", element) != was {
+		w.live.hold(ClassStale, "name was edited since the plan was made: the variable is not what the row names any more")
 		return
 	}
 	if !j.named || w.op.ofSites() {

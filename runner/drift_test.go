@@ -31,6 +31,20 @@ func (b *bench) rename(uid, name string) {
 	}
 }
 
+// variable is the path of a variable of the first site.
+func (b *bench) variable(name string) map[string]string {
+	b.t.Helper()
+	path := map[string]string{"siteUid": b.word("<siteuid0>")}
+	for _, v := range b.read("site-variables", path).Get("variables").Array() {
+		if v.Get("name").String() == name {
+			path["variableId"] = fmt.Sprint(v.Get("id").Int())
+			return path
+		}
+	}
+	b.t.Fatalf("no variable %s", name)
+	return nil
+}
+
 // mac is an address of a device that no other has.
 func (b *bench) mac(uid string) string {
 	b.t.Helper()
@@ -83,6 +97,28 @@ func TestDriftOfWhatRowsName(t *testing.T) {
 			guard: guard, edit: vip, class: "protected", reason: "protected by site VIP*",
 		},
 		{name: "deletion", op: "site-variable-delete", update: "  match: {siteName: '{site}', name: Old}", csv: named, edit: away, class: jobs.ClassStale, reason: "siteName was edited"},
+		{
+			name: "variable that was deleted", op: "site-variable-set", update: update, csv: named,
+			edit: func(b *bench) { b.do("site-variable-delete", b.variable("Old"), "") }, class: jobs.ClassStale, reason: "the variable is not listed any more",
+		},
+		{
+			name: "variable that was made anew", op: "site-variable-set", update: update, csv: named,
+			edit: func(b *bench) {
+				old := b.variable("Old")
+				b.do("site-variable-delete", old, "")
+				b.do("site-variable-create", map[string]string{"siteUid": old["siteUid"]}, `{"name":"Old","value":"theirs"}`)
+			}, class: jobs.ClassStale, reason: "the variable is not listed any more",
+		},
+		{
+			name: "variable that has another name", op: "site-variable-update", update: byUID, csv: named,
+			edit: func(b *bench) { b.do("site-variable-update", b.variable("Old"), `{"name":"Renamed","value":"old"}`) }, class: jobs.ClassStale, reason: "name was edited since the plan was made",
+		},
+		{
+			name: "variable that appeared", op: "site-variable-set", update: "  match: {siteUid: '{uid}', name: Fresh}\n  set: {value: new}", csv: named,
+			edit: func(b *bench) {
+				b.do("site-variable-create", map[string]string{"siteUid": b.word("<siteuid0>")}, `{"name":"Fresh","value":"theirs"}`)
+			}, class: jobs.ClassStale, reason: "a variable of this name is there by now, with another value",
+		},
 		{
 			name: "proxy", op: "site-proxy-create", update: "  match: {name: '{site}'}\n  set: {host: h, port: '80', type: http}", csv: named,
 			edit: swap, class: jobs.ClassStale, reason: "name was edited",
@@ -227,13 +263,7 @@ func TestDriftOfWhatWasUnchanged(t *testing.T) {
 		{
 			name: "variable beside one that is written", scenario: scenario{op: "site-variable-set", update: value, csv: "uid,name,value\n<siteuid0>,Old,old\n<siteuid0>,Fresh,new\n"},
 			edit: func(b *bench) {
-				site := map[string]string{"siteUid": b.word("<siteuid0>")}
-				for _, v := range b.read("site-variables", site).Get("variables").Array() {
-					if v.Get("name").String() == "Old" {
-						site["variableId"] = fmt.Sprint(v.Get("id").Int())
-					}
-				}
-				b.do("site-variable-update", site, `{"name":"Old","value":"SOMEONE"}`)
+				b.do("site-variable-update", b.variable("Old"), `{"name":"Old","value":"SOMEONE"}`)
 			}, reason: "value was edited", changes: 1,
 		},
 		{
