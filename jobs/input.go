@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf16"
@@ -368,6 +369,22 @@ func splitKey(key string, n int) []string { return strings.SplitN(key, "\x00", n
 // midnight is the time of day that databases and spreadsheets put behind a day that
 // has none.
 var midnight = regexp.MustCompile(`(?i)(T00:00(:00(\.0+)?)?Z?| +(0?0:00(:00(\.0+)?)?|12:00(:00)? ?AM))$`)
+
+// The years in which a warranty may end: what is outside of them is a mistake of an
+// export, such as the first or the last day that a database knows.
+const firstWarranty, lastWarranty = 1990, 2100
+
+// warrantyDay reads the last day of a warranty.
+func warrantyDay(s, format string) (string, error) {
+	day, err := parseDay(s, format)
+	if err != nil {
+		return "", err
+	}
+	if year, err := strconv.Atoi(day[:4]); err != nil || year < firstWarranty || year > lastWarranty {
+		return "", fmt.Errorf("%s is no day on which a warranty ends: the years %d to %d are taken", day, firstWarranty, lastWarranty)
+	}
+	return day, nil
+}
 
 // parseDay reads a calendar day as yyyy-mm-dd or in the format that the job
 // declares. There is no guess and no time zone in it.

@@ -15,6 +15,7 @@ import (
 // inverse is what takes a write back, or why nothing does.
 type inverse struct {
 	key     string // of the item
+	site    string // in which a device is by now; "" where that is not known
 	class   RowClass
 	reason  string // where it is not simply a change
 	req     rmm.Request

@@ -270,7 +270,7 @@ func (op operation) checkValue(field, value, dateFormat string) (string, error) 
 	f := op.field(field)
 	switch {
 	case field == warrantyDate:
-		return parseDay(value, dateFormat)
+		return warrantyDay(value, dateFormat)
 	case op.name == updatable[0].name:
 		if n := utf16Len(value); n > MaxUDFLength {
 			return "", fmt.Errorf("%d characters, %d fit", n, MaxUDFLength)

@@ -163,6 +163,7 @@ func (u *UpdateWork) makePlan(ctx context.Context, a Answers, src sources) (*pla
 	for _, t := range p.targets {
 		p.merge(t, first, clashes[t])
 	}
+	p.noteSystemSites()
 	p.count()
 	return p, nil
 }

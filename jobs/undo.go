@@ -83,6 +83,7 @@ func (u *UndoWork) plan(ctx context.Context, a Answers) (Step, error) {
 	for _, w := range writes {
 		v := w.inverse().allowed(w)
 		_, target, _ := strings.Cut(strings.TrimPrefix(w.item, applyPrefix), "/")
+		v.site = w.live.site
 		v.key = applyPrefix + cmp.Or(v.req.Op, w.req.Op) + "/" + target
 		p.inverses[w.item] = v
 		p.order = append(p.order, v)
@@ -115,6 +116,7 @@ func (p *undoPlan) row(r Row) (Row, bool) {
 	fields := r.Detail.Changes
 	r.Class, r.ItemKey = v.class, v.key
 	r.Detail.Reason, r.Detail.Before, r.Detail.Changes, r.Detail.Match = v.reason, v.before, nil, nil
+	r.Detail.Site = cmp.Or(v.site, r.Detail.Site)
 	if r.Detail.Request != "" && v.req.Op != "" {
 		r.Detail.Request = v.req.Op
 	}

@@ -155,7 +155,7 @@ func (w *write) see(element json.RawMessage) {
 	if w.op.keeps() || w.op.effect == creates {
 		w.live.element = keep(*w.op, element)
 	}
-	if w.op.effect == moves {
+	if w.op.effect == moves || w.op.on == aDevice && w.judge != nil && !w.judge.named { // of an undo
 		w.live.site = keyOf("siteName", element)
 	}
 	if w.judge != nil {

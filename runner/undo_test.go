@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -269,6 +270,26 @@ func TestUndoOfFiveHundred(t *testing.T) {
 		}
 		if sum.Counts.Failed != edited || sum.Counts.Done < restored {
 			t.Errorf("%+v", sum.Counts)
+		}
+	})
+}
+
+// The plan of an undo tells the site that a device is in by now.
+func TestUndoTellsThePresentSite(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := stage(t)
+		b.play(scenario{op: "device-udf-set", update: "  match: {uid: '{uid}'}\n  set: {udf7: new}", csv: "uid\n<device0>\n"})
+		b.want(b.run(), checkpoint.RunOK)
+		to := b.word("<siteuid1>")
+		b.do("device-move", map[string]string{"deviceUid": b.uids(1)[0], "siteUid": to}, "")
+		b.want(b.undo(runID, "u1", map[jobs.RowClass]int{jobs.ClassClear: 1}, jobs.Settings{PlanOnly: true}), checkpoint.RunPlanned)
+		for row, err := range b.store.Rows(t.Context(), "u1") {
+			var d jobs.RowDetail
+			b.check(err)
+			b.check(json.Unmarshal(row.Payload, &d))
+			if row.Number > 0 && d.Site != b.word("<site1>") {
+				t.Errorf("the plan says %q, the device is in %q", d.Site, b.word("<site1>"))
+			}
 		}
 	})
 }
