@@ -29,12 +29,12 @@ func byName(devices []dev) account {
 
 func TestRowsFromTheAccount(t *testing.T) {
 	devices := caseFleet()
-	devices[1].udf = map[string]any{"udf1": "Depot North/x"}
+	devices[1].udf = map[string]any{"udf1": "Depot North/x", "udf3": "new"}
 	devices[2].udf = map[string]any{"udf3": "old"}
 	d := updater(t, "none", "  operation: device-udf-set\n  rows: {from: devices, filter: {hostname: R}}\n  set: {udf1: '{siteName}/{udf3}'}\n",
 		byName(devices), Settings{PageSize: 1})
 	d.mustRun()
-	if got, want := d.bodies(), []string{deviceB + ` {"udf1":"Depot North/"}`, deviceC + ` {"udf1":"Depot North/old"}`}; !slices.Equal(got, want) {
+	if got, want := d.bodies(), []string{deviceB + ` {"udf1":"Depot North/new"}`, deviceC + ` {"udf1":"Depot North/old"}`}; !slices.Equal(got, want) {
 		t.Errorf("sent %q", got)
 	}
 	if table, err := openSelection(parse(t, "update:\n  operation: device-udf-set\n  rows: {from: devices}\n  set: {udf1: '{siteName}'}\n").Update, &selectionSource{}); err != nil || len(table.Ignored) > 0 {
