@@ -129,6 +129,7 @@ type Trial struct {
 	OK             bool   // Live is what was sent
 	OldUnknown     bool
 	Open           bool // no secret: may be shown to anybody
+	Secret         bool // shown to nobody
 }
 
 // Trials are the fields that the first writes of a plan have changed, with what
@@ -161,7 +162,7 @@ func Trials(ctx context.Context, a Answers) ([]Trial, error) {
 			}
 			t := Trial{
 				Line: w.target.line, Name: w.target.name, Site: w.target.site, Field: c.Field, Old: c.Old, New: c.New,
-				OldUnknown: c.Unknown, Open: c.Open, Read: read, Seen: s != unseen, OK: s == asWritten,
+				OldUnknown: c.Unknown, Open: c.Open, Secret: c.Secret, Read: read, Seen: s != unseen, OK: s == asWritten,
 			}
 			switch {
 			case c.Delete:

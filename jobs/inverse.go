@@ -126,7 +126,7 @@ func (w *write) restore() *inverse {
 			v.kept = append(v.kept, c.Field)
 		default:
 			given[c.Field] = w.op.raw(c.Field, c.was())
-			v.changes = append(v.changes, Change{Field: c.Field, Old: c.New, New: c.Old, Clear: c.Old == "" && w.op.clearable(c.Field)})
+			v.changes = append(v.changes, Change{Field: c.Field, Old: c.New, New: c.Old, Clear: c.Old == "" && w.op.clearable(c.Field), Secret: c.Secret})
 		}
 	}
 	switch {

@@ -17,6 +17,7 @@ type Change struct {
 	Unknown bool   `json:"unknown,omitempty"` // the account did not tell the old value
 	Made    bool   `json:"made,omitempty"`    // nothing was there before
 	Open    bool   `json:"open,omitempty"`    // no secret: may be shown to anybody
+	Secret  bool   `json:"secret,omitempty"`  // a password or a masked value: shown to nobody
 }
 
 // RowDetail is what the plan stores of one input row. It holds cell values and
@@ -85,6 +86,7 @@ func (p *plan) changes(row *inputRow) []Change {
 		}
 		return changes
 	}
+	masked := p.masks(row)
 	for w := range row.wants.all() {
 		c := Change{Field: p.job.Update.Set[w.setting].Field, New: w.value, Clear: w.clear, Unknown: true}
 		if t := row.target; t != nil {
@@ -105,7 +107,24 @@ func (p *plan) changes(row *inputRow) []Change {
 				c.Open, c.OldUID, c.NewUID = true, old.text, w.value
 			}
 		}
+		c.Secret = p.op.conceals(c.Field, c.Unknown || masked)
 		changes = append(changes, c)
 	}
 	return changes
+}
+
+// conceals tells whether a value is a secret whatever is asked: a password, and the
+// value of a variable that is masked.
+func (op operation) conceals(field string, masked bool) bool {
+	return field == "password" || field == "value" && masked && (op.on == aSiteVariable || op.on == anAccountVariable)
+}
+
+// masks tells whether a row wants its variable masked.
+func (p *plan) masks(row *inputRow) bool {
+	for w := range row.wants.all() {
+		if p.job.Update.Set[w.setting].Field == "masked" && w.value == "true" {
+			return true
+		}
+	}
+	return false
 }

@@ -65,6 +65,7 @@ func (w *write) remember(c *Change) {
 	}
 	now := w.live.old[i]
 	c.Unknown, c.Made = !now.known, c.Made && !w.live.there
+	c.Secret = c.Secret || w.op.conceals(c.Field, c.Unknown)
 	if c.NewUID != "" {
 		c.OldUID, c.Old = now.text, w.live.site
 		return

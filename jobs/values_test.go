@@ -52,3 +52,22 @@ func TestParseDay(t *testing.T) {
 		}
 	}
 }
+
+func TestConceals(t *testing.T) {
+	for _, c := range []struct {
+		op, field    string
+		masked, want bool
+	}{
+		{"site-proxy-create", "password", false, true},
+		{"site-proxy-create", "host", false, false},
+		{"site-variable-set", "value", true, true},
+		{"site-variable-set", "value", false, false},
+		{"site-variable-set", "name", true, false},
+		{"account-variable-update", "value", true, true},
+		{"device-udf-set", "udf1", true, false},
+	} {
+		if got := operationOf(c.op).conceals(c.field, c.masked); got != c.want {
+			t.Errorf("%s of %s, masked %v: %v", c.field, c.op, c.masked, got)
+		}
+	}
+}

@@ -92,7 +92,9 @@ func (s *session) printTrials(ctx context.Context, w io.Writer) error {
 	t := newTable(named("line", thing, "site", "field", "old", "new", "live", "")...)
 	view := &planView{Values: s.showValues}
 	for _, trial := range trials {
-		shown := func(value string) string { return view.value(jobs.Change{Open: trial.Open}, value) }
+		shown := func(value string) string {
+			return view.value(jobs.Change{Open: trial.Open, Secret: trial.Secret}, value)
+		}
 		old, to, live := shown(trial.Old), shown(trial.New), shown(trial.Live)
 		switch {
 		case trial.OldUnknown:
@@ -144,7 +146,7 @@ func (s *session) setTrials(ctx context.Context) error {
 	list := make([]trialInfo, len(trials))
 	for i, t := range trials {
 		list[i] = trialInfo{Line: t.Line, Name: t.Name, Field: t.Field, Seen: t.Seen, OK: t.OK}
-		if s.showValues {
+		if s.showValues && !t.Secret {
 			list[i].Old, list[i].New, list[i].Live = &t.Old, &t.New, &t.Live
 		}
 	}

@@ -5,10 +5,13 @@ import (
 	"cmp"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html/template"
 	"io"
+	"io/fs"
 	"iter"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -47,8 +50,17 @@ func (a *app) checkPlanPaths(paths []string) ([]string, error) {
 		if err := output.Check(out[i]); err != nil {
 			return nil, fail(exitLocalIO, "%w", err)
 		}
+		if dir := filepath.Dir(out[i]); !isThere(dir) {
+			a.say("note: --output %s: the folder %s is not there and is made", path, dir)
+		}
 	}
 	return out, nil
+}
+
+// isThere tells whether there is something at a path.
+func isThere(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // save writes the plan to files, each whole or not at all. They are for the owner

@@ -79,7 +79,7 @@ type planChange struct {
 
 // newPlanChange is a change as the plan shows it; false where nothing changes.
 func newPlanChange(c jobs.Change, values bool) (planChange, bool) {
-	shown := values || c.Open
+	shown := values && !c.Secret || c.Open
 	p := planChange{Field: c.Field, Old: newPlanValue(c.Old, shown), New: newPlanValue(c.New, shown), open: c.Open, oldUID: c.OldUID, newUID: c.NewUID}
 	switch {
 	case c.Delete:

@@ -144,7 +144,7 @@ func (v *planView) value(c jobs.Change, value string) string {
 	if c.Open {
 		return value
 	}
-	return newPlanValue(value, v.Values).Words()
+	return newPlanValue(value, v.Values && !c.Secret).Words()
 }
 
 // each yields the rows of some classes, all if none is named. An error ends it and
