@@ -34,6 +34,7 @@ type session struct {
 	id      string   // of the run if it is a new one
 	locked  string   // key of the job that is locked
 	key     string   // identity of the job, where it is not that of a file
+	heir    *heir    // sends for a run that is to be taken over; nil where none is
 
 	failures *failureGroups  // of an update: the rows that did not end well
 	undone   map[string]int  // what became of the rows of an undo
@@ -278,6 +279,9 @@ func (s *session) drain(ctx context.Context) (runner.Summary, error) {
 		PID: os.Getpid(), Observe: s.meter.observe, KeepGoing: s.allowPartial && s.job.Export != nil,
 	}
 	cfg.Host, _ = os.Hostname() //nolint:errcheck // for messages only
+	if s.heir != nil {
+		cfg.Caller, cfg.Login = s.heir, s.heir.Login
+	}
 	switch {
 	case s.checking != nil:
 		s.work, cfg.ReadOnly = s.checking, true

@@ -76,18 +76,13 @@ func (a *app) openState(ctx context.Context) (*state, error) {
 	return &state{dir: dir, store: store, a: a}, nil
 }
 
-// Close gives the checkpoint back.
+// Close gives the checkpoint back, and the locks that were kept.
 func (s *state) Close() error {
-	s.unlockKept()
-	return s.store.Close()
-}
-
-// unlockKept gives back the locks that are held until Close.
-func (s *state) unlockKept() {
 	for _, unlock := range s.kept {
 		unlock()
 	}
 	s.kept = nil
+	return s.store.Close()
 }
 
 // runDir returns the folder of a run's own files.

@@ -64,17 +64,16 @@ func (a *app) undo(ctx context.Context, source checkpoint.Run, opt options) (err
 		return err
 	}
 	defer func() { _ = s.st.Close() }()
-	s.rec = source
-	if err := s.sameAccount(ctx); err != nil {
-		return err
-	}
-	s.st.unlockKept() // the run is locked again below, with its undo
 	s.key = "undo " + source.ID + "\n" + s.conn.id
 	unlock, err := s.lockAll(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	s.rec, s.locked = source, source.JobKey
+	if err := s.sameAccount(ctx); err != nil {
+		return err
+	}
 	if err := s.chooseUndo(ctx, source); err != nil {
 		return err
 	}
