@@ -264,7 +264,13 @@ func (s *session) tellDoubts(ctx context.Context, checked bool) error {
 	switch {
 	case len(doubts) > 0 && checked: // only a person can tell, and which of the words is right
 		s.result.Code = exitInDoubt
-		s.hint("what was looked up does not tell; say what you know: %s", s.nextCommand("resolve", s.rec.ID, "--as", "done|retry|failed"))
+		s.hint("what was looked up does not tell; say what you know, for all of them or for those whose names or keys follow:")
+		for _, know := range []struct {
+			as   checkpoint.Resolution
+			what string
+		}{{checkpoint.ResolveDone, "it was done"}, {checkpoint.ResolveRetry, "it was not, and is to be sent again"}, {checkpoint.ResolveFailed, "it is given up"}} {
+			s.hint("%s: %s", know.what, s.nextCommand("resolve", s.rec.ID, "--as", string(know.as)))
+		}
 	case len(doubts) > 0:
 		s.result.Code, s.result.Next = exitInDoubt, s.nextCommand("resolve", s.rec.ID, "--check")
 	default:

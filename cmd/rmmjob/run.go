@@ -158,7 +158,7 @@ func (a *app) resumable(ctx context.Context, args []string) (checkpoint.Run, err
 			return rec, a.refuseWaiting(rec)
 		}
 		if !unfinished(rec.State) {
-			return rec, a.instead(ctx, st, rec, usagef("run %s is %s: there is nothing to resume", rec.ID, rec.State))
+			return rec, a.instead(ctx, st, rec, usagef("run %s is %s: there is nothing to resume", rec.ID, stateWord(string(rec.State))))
 		}
 		return rec, nil
 	}
@@ -187,7 +187,11 @@ func (a *app) resumable(ctx context.Context, args []string) (checkpoint.Run, err
 	}
 	e := usagef("%d runs are unfinished: name one", len(found))
 	for _, rec := range found {
-		e = e.withHint("%s  (%s, %s)", a.nextCommand("resume", rec.ID), rec.JobName, rec.State)
+		info, err := st.describeRun(ctx, rec)
+		if err != nil {
+			return checkpoint.Run{}, err
+		}
+		e = e.withHint("%s  (%s, %s)", a.nextCommand("resume", rec.ID), rec.JobName, stateWord(info.State))
 	}
 	return checkpoint.Run{}, e
 }
