@@ -204,7 +204,7 @@ func (s *Store) Resolve(ctx context.Context, run string, now time.Time, how Reso
 	case ResolveDone:
 		update, args = `UPDATE items SET state = 'done', class = '', reason = ?, finished = ?`, []any{note, millis(now)}
 	case ResolveFailed:
-		update = `UPDATE items SET state = 'failed', class = 'given_up', unsure = 0, reason = coalesce(nullif(?, ''), reason), finished = ?`
+		update = `UPDATE items SET state = 'failed', class = 'given_up', unsure = 1, reason = coalesce(nullif(?, ''), reason), finished = ?`
 		args = []any{note, millis(now)}
 	case ResolveRetry:
 		update = again

@@ -1,6 +1,9 @@
 package checkpoint
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -57,7 +60,7 @@ func TestUnsure(t *testing.T) {
 			if _, err := s.Resolve(ctx, "r", t0, ResolveFailed, "", key); err != nil {
 				t.Fatal(err)
 			}
-		}, false},
+		}, true}, // a request was sent; the person's word is in the class
 	} {
 		addPending(t, s, "r", step.name)
 		step.do(step.name)
@@ -67,6 +70,75 @@ func TestUnsure(t *testing.T) {
 		}
 		if it.State == StatePending { // out of the way of the next one
 			settle(step.name, StateUnchanged)
+		}
+	}
+}
+
+// Whatever becomes of an item after a request of it was acknowledged, or was sent without
+// an answer: it is done, in doubt, or known to be unsure. After each way to such a state
+// it goes through all ways that lead on, two of them in a row.
+func TestNothingSentIsForgotten(t *testing.T) {
+	s := openNew(t, t.TempDir())
+	newRun(t, s, "r")
+	ctx := t.Context()
+	type turn func(key string) error // every item has a lane of its own
+	request := func(o Outcome) turn {
+		return func(key string) error {
+			c, ok, _, err := s.Claim(ctx, "r", key, t0)
+			if !ok || err != nil {
+				return err
+			}
+			return s.Finish(ctx, c, t0, o)
+		}
+	}
+	dies := func(key string) error {
+		if _, _, _, err := s.Claim(ctx, "r", key, t0); err != nil {
+			return err
+		}
+		_, err := s.Recover(ctx, "r", t0)
+		return err
+	}
+	learnt := func(state State, class string) turn {
+		return func(key string) error {
+			_, err := s.Settle(ctx, "r", t0, []Settled{{Key: key, State: state, Class: class, Reason: "so"}})
+			return err
+		}
+	}
+	said := func(how Resolution) turn {
+		return func(key string) error {
+			if _, err := s.Resolve(ctx, "r", t0, how, "so", key); !errors.Is(err, ErrNotFound) {
+				return err
+			}
+			return nil // not in doubt
+		}
+	}
+	retry := func(key string) error {
+		_, err := s.Retry(ctx, "r", Again{Failed: true, InDoubt: true, Lane: key})
+		return err
+	}
+	sent := []turn{
+		request(Done(nil)), request(Failed("network", "EOF", 0).Unsure()), request(RetryAt(t0, "EOF", 0).Unsure()), request(InDoubt("network", "EOF", 0)), dies,
+	}
+	quiet := []turn{
+		retry, learnt(StateDone, ""), learnt(StateUnchanged, ""), learnt(StateFailed, "so"), learnt(StateSkipped, "so"), learnt(StatePending, ""),
+		said(ResolveDone), said(ResolveFailed), said(ResolveRetry),
+	}
+	further := append([]turn{request(Failed("rejected", "no", 400)), request(Released("429")), request(Skipped("gone", 404))}, quiet...)
+	for i := range len(sent) * len(further) * len(quiet) {
+		key := fmt.Sprint(i)
+		item := []NewItem{{Key: key, Lane: key, Op: "device-udf-set"}}
+		if _, err := s.AddItems(ctx, "r", t0, slices.Values(item)); err != nil {
+			t.Fatal(err)
+		}
+		first, second, third := i%len(sent), i/len(sent)%len(further), i/len(sent)/len(further)
+		for _, do := range []turn{sent[first], further[second], quiet[third]} {
+			if err := do(key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		it, err := s.Item(ctx, "r", key)
+		if err != nil || it.State != StateDone && it.State != StateInDoubt && !it.Unsure {
+			t.Errorf("by the ways %d, %d, %d: %s, and nothing tells that it may have taken effect; %v", first, second, third, it.State, err)
 		}
 	}
 }

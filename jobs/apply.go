@@ -124,7 +124,8 @@ func waiting(ans Answer) bool { return ans.Settled.IsZero() && !ans.Parked }
 // carried chooses the writes that were acknowledged.
 func carried(ans Answer) bool { return ans.OK }
 
-// carriedPerhaps chooses those too whose answers were lost.
+// carriedPerhaps chooses those too whose answers were lost, which were acknowledged and not
+// there, and of which a person has said that they were not carried out.
 func carriedPerhaps(ans Answer) bool { return ans.OK || ans.Unsure || ans.Doubt }
 
 // look begins a stage that reads the targets of the chosen writes once more.
@@ -327,6 +328,10 @@ func (w *write) notThere(s standing, field string) string {
 		return "it is not there"
 	case s == asBefore:
 		return "it is as it was before"
+	case s == inPart:
+		return field + " is as it was before"
+	case w.asWanted(field):
+		return field + " is not what the row wants, and was so when it was planned"
 	}
 	return field + " is not what was sent"
 }

@@ -39,10 +39,13 @@ const editedSince = "edited since: %s is not what the run wrote"
 
 // inverse decides by what a look has shown.
 func (w *write) inverse() *inverse {
-	if w.unsure && w.listed {
-		if s, _ := w.stands(); s == asBefore {
-			return already("its answer was lost, and it was not carried out")
-		}
+	switch s, _ := w.stands(); {
+	case w.class == ClassGivenUp && w.listed && (s == asWritten || s == inPart):
+		return kept("a person has said that it was not carried out: what is there is left alone")
+	case w.class == ClassGivenUp:
+		return already("a person has said that it was not carried out")
+	case w.unsure && w.listed && s == asBefore:
+		return already("it is as before: not carried out, or not so any more")
 	}
 	switch {
 	case !w.listed && classOf(w.req) == rmm.ClassRead:

@@ -13,8 +13,9 @@ import (
 // This file is about writes that go over something edited since.
 
 // revise adds to a step what changes of writes that go over something edited: the
-// plan remembers what was there last, so that an undo brings that back, and a request
-// that repeats fields repeats what they are now.
+// plan remembers what was there last, so that an undo brings that back, a request
+// gives all fields their values that have others now, and one that repeats fields
+// repeats what they are now.
 func (p applier) revise(ctx context.Context, a Answers, step *Step, over map[string]*write) error {
 	if len(over) == 0 {
 		return nil
@@ -40,13 +41,17 @@ func (p applier) revise(ctx context.Context, a Answers, step *Step, over map[str
 		}
 		row.Detail.Changes = slices.Clone(row.Detail.Changes)
 		for i := range row.Detail.Changes {
-			w.remember(&row.Detail.Changes[i])
+			c := &row.Detail.Changes[i]
+			w.remember(c)
+			if row.Class == ClassUnchanged && c.real() { // it had nothing to be written
+				row.Class = ClassChange
+			}
+			if row.Class == ClassChange && c.real() && c.Clear {
+				row.Class = ClassClear
+			}
 		}
 		if len(row.Detail.Before) > 0 || w.op.keeps() {
-			row.Detail.Before = w.live.element
-			if !w.live.there {
-				row.Detail.Before = json.RawMessage("{}")
-			}
+			row.Detail.Before = w.beforeNow()
 		}
 		rows = append(rows, row)
 	}
@@ -64,6 +69,9 @@ func (w *write) remember(c *Change) {
 		c.New = c.Old // which is what is written
 	}
 	now := w.live.old[i]
+	if w.unsure && now.known && now.text == c.wanted() {
+		return // an earlier try of this write has given it that
+	}
 	c.Unknown, c.Made = !now.known, c.Made && !w.live.there
 	c.Secret = c.Secret || w.op.conceals(c.Field, c.Unknown)
 	if c.NewUID != "" {
@@ -71,6 +79,42 @@ func (w *write) remember(c *Change) {
 		return
 	}
 	c.Old = now.text
+}
+
+// beforeNow is what an undo needs of the target by what was read last. What an earlier
+// try of the write has left there is not of before.
+func (w *write) beforeNow() json.RawMessage {
+	switch {
+	case !w.live.there:
+		return json.RawMessage("{}")
+	case !w.unsure || w.op.effect == removes:
+		return w.live.element
+	}
+	own := map[string]bool{} // fields
+	for i, c := range w.changes {
+		if now := w.live.old[i]; c.real() && now.known && now.text == c.wanted() {
+			own[c.Field] = true
+		}
+	}
+	if len(own) > 0 && len(w.before) <= len("{}") {
+		return w.before // it was made by the write
+	}
+	fields := map[string]json.RawMessage{}
+	gjson.ParseBytes(w.live.element).ForEach(func(name, now gjson.Result) bool {
+		if !own[name.String()] {
+			fields[name.String()] = json.RawMessage(now.Raw)
+		} else if was := gjson.GetBytes(w.before, name.String()); was.Exists() {
+			fields[name.String()] = json.RawMessage(was.Raw)
+		}
+		return true
+	})
+	return objectOf(fields)
+}
+
+// asWanted tells whether a field was as its rows want it when the plan was made.
+func (w *write) asWanted(field string) bool {
+	i := slices.IndexFunc(w.changes, func(c Change) bool { return c.Field == field })
+	return i >= 0 && (!w.changes[i].real() || asExported(w.changes[i].was(), w.changes[i].wanted()))
 }
 
 // bodyNow is the body of a write that goes over what was edited: the fields that are

@@ -25,6 +25,7 @@ type write struct {
 	ok      bool   // it was acknowledged
 	doubt   bool   // its answer was lost
 	unsure  bool   // it may have been carried out by a request whose answer was lost
+	class   string // of its failure; "" for none
 	reason  string // why it is as it is
 	settled time.Time
 	changes []Change        // of all its rows, each field once
@@ -57,7 +58,7 @@ type view struct {
 func newWrite(ans Answer) *write {
 	w := &write{
 		item: ans.Key, req: ans.Request, ok: ans.OK, doubt: ans.Doubt, unsure: !ans.OK && (ans.Unsure || ans.Doubt),
-		reason: ans.Reason, settled: ans.Settled,
+		class: ans.Class, reason: ans.Reason, settled: ans.Settled,
 	}
 	w.op, w.listed = known(ans.Request.Op)
 	return w
@@ -185,12 +186,13 @@ const (
 	unseen    standing = iota // nobody can tell
 	asBefore                  // as it was when the plan was made
 	asWritten                 // as the write leaves it
+	inPart                    // some fields as the write leaves them, the others as before
 	edited                    // neither
 	gone                      // it is not there any more
 )
 
 // stands compares the target with the plan. The reason names the field that is
-// neither as before nor as written.
+// neither as before nor as written, or one that is as before where others are as written.
 func (w *write) stands() (standing, string) {
 	v := w.live
 	if !v.seen {
@@ -240,7 +242,7 @@ func (w *write) stands() (standing, string) {
 	case !v.there:
 		return gone, ""
 	}
-	written, blind := true, 0
+	written, some, before, blind := true, false, "", 0
 	var changing []string
 	for i, c := range w.changes {
 		old, now := v.old[i], c.wanted()
@@ -250,7 +252,10 @@ func (w *write) stands() (standing, string) {
 			blind++ // cannot be compared, as little as when the plan was made
 			continue
 		}
-		written = written && same
+		written, some = written && same, some || same && (c.Unknown || old.text != c.was())
+		if !same && before == "" {
+			before = c.Field
+		}
 		if !same && (old.known == c.Unknown || old.text != c.was()) {
 			return edited, c.Field
 		}
@@ -262,6 +267,8 @@ func (w *write) stands() (standing, string) {
 		return unseen, "" // what can be read is as written, but nobody knows about the rest
 	case written:
 		return asWritten, ""
+	case some:
+		return inPart, before
 	}
 	return asBefore, ""
 }
