@@ -34,9 +34,9 @@ func applyVerb(ctx context.Context, a *app, args []string) error {
 	}
 	opt := options{yes: *yes, maxDuration: limit.d, canary: canary.n, showValues: *canary.values, guards: guards, acceptsAccount: *accept}
 	return a.executeStored(ctx, rec, opt, func(ctx context.Context, s *session) error {
+		s.overDrift = *drift
 		if unfinished(s.rec.State) && s.rec.Stage != "" && s.about.byPlan() && s.about.Hold == holdNone || waits(s.rec) {
 			s.say("continuing run %s, which was %s", s.rec.ID, lastWord(s.rec))
-			s.about.AcceptDrift = s.about.AcceptDrift || *drift
 			if waits(s.rec) && s.canary == 0 {
 				return s.openGate(ctx)
 			}
@@ -49,7 +49,7 @@ func applyVerb(ctx context.Context, a *app, args []string) error {
 		if err := s.agreed(ctx); err != nil {
 			return err
 		}
-		s.about.Hold, s.about.Applied, s.about.Canary, s.about.AcceptDrift = holdNone, true, s.canary, *drift
+		s.about.Hold, s.about.Applied, s.about.Canary = holdNone, true, s.canary
 		return s.keepSettings(ctx)
 	})
 }

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"path/filepath"
+	"slices"
+
 	"rmmjob/internal/output"
 	"rmmjob/jobs"
 )
@@ -32,6 +35,26 @@ func (a *app) lost(path string, job *jobs.Job) string {
 func (a *app) mayWrite(flag, path string, job *jobs.Job) error {
 	if what := a.lost(path, job); what != "" {
 		return usagef("%s %s is %s: name another file", flag, path, what)
+	}
+	return nil
+}
+
+// mayResult refuses a folder of results where the files of a run would be written over
+// something that must not be lost.
+func (a *app) mayResult(job *jobs.Job) error {
+	if job.Update == nil || job.Results == "" {
+		return nil
+	}
+	names := resultNames
+	if job.Update.Call != nil {
+		names = append(slices.Clone(names), answersName)
+	}
+	for _, name := range names {
+		path := filepath.Join(job.Results, name)
+		if what := a.lost(path, job); what != "" {
+			return usagef("results: %s is %s, and the results of the run would be written over it", path, what).
+				withHint("give the input another name, or the results another folder")
+		}
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"rmmjob/checkpoint"
 	"rmmjob/internal/output"
 	"rmmjob/jobs"
 )
@@ -55,6 +56,27 @@ func (a *app) checkPlanPaths(paths []string) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// mayWritePlan refuses files for the plan of a run that are its job file or its input.
+func (a *app) mayWritePlan(rec checkpoint.Run, paths []string) error {
+	if len(paths) == 0 {
+		return nil
+	}
+	about, err := settingsOfRun(rec)
+	if err != nil {
+		return err
+	}
+	job, err := storedJob(rec, about)
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		if err := a.mayWrite("--output", path, job); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // isThere tells whether there is something at a path.

@@ -47,8 +47,8 @@ func (s *session) saveRejects(st *state, headings []string, rows iter.Seq[jobs.R
 		id = s.rec.ID
 	}
 	dirs := []string{st.runDir(id)}
-	if s.job.Results != "" {
-		dirs = append(dirs, s.job.Results)
+	if s.job.Results != "" && !output.SameFile(s.job.Update.Rows.File(), filepath.Join(s.job.Results, rejectName)) {
+		dirs = append(dirs, s.job.Results) // the input stays as it is: rows of it may be mended already
 	}
 	for _, dir := range dirs {
 		done, err := writeRejects(filepath.Join(dir, rejectName), id, headings, rows)

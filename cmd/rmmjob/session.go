@@ -51,12 +51,11 @@ type runSettings struct {
 	Memory   memoryUse `json:"memory,omitzero"`    // what the run has taken over
 	Source   []byte    `json:"source,omitempty"`   // the job file
 
-	Hold        hold     `json:"hold,omitempty"`       // why it stops before the first write
-	PlanFiles   []string `json:"plan_files,omitempty"` // absolute paths that its plan is written to
-	Applied     bool     `json:"applied,omitempty"`    // its plan was handed over: job file and input do not matter any more
-	Canary      int      `json:"canary,omitempty"`
-	AcceptDrift bool     `json:"accept_drift,omitempty"`
-	UndoOf      string   `json:"undo_of,omitempty"` // id of the run that it takes back
+	Hold      hold     `json:"hold,omitempty"`       // why it stops before the first write
+	PlanFiles []string `json:"plan_files,omitempty"` // absolute paths that its plan is written to
+	Applied   bool     `json:"applied,omitempty"`    // its plan was handed over: job file and input do not matter any more
+	Canary    int      `json:"canary,omitempty"`
+	UndoOf    string   `json:"undo_of,omitempty"` // id of the run that it takes back
 
 	Guards map[string]string `json:"guards,omitempty"` // of command lines, by the names of their flags
 }
@@ -121,6 +120,9 @@ func (s *session) prepare(ctx context.Context, path string) (err error) {
 		if err := s.mayWrite("--output", file, s.job); err != nil {
 			return err
 		}
+	}
+	if err := s.mayResult(s.job); err != nil {
+		return err
 	}
 	if err := s.guards.apply(s.job); err != nil {
 		return err

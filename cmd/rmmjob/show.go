@@ -64,6 +64,9 @@ func showVerb(ctx context.Context, a *app, args []string) error {
 		return err
 	}
 	if *plan {
+		if err := a.mayWritePlan(r, planFiles); err != nil {
+			return err
+		}
 		return a.showPlan(ctx, st, r, planFiles, *values, *all)
 	}
 	info, err := st.describeRun(ctx, r)

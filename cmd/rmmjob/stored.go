@@ -145,7 +145,7 @@ func (s *session) keepSettings(ctx context.Context) error {
 func (s *session) workSettings() jobs.Settings {
 	return jobs.Settings{
 		PageSize: s.settings.number("page_size"), PlanOnly: s.about.Hold != holdNone, AllowPartial: s.allowPartial, InputHash: s.rec.InputHash, Now: s.rec.Created, Mark: runMark(s.rec.ID),
-		Canary: s.about.Canary, AcceptDrift: s.about.AcceptDrift || s.overDrift,
+		Canary: s.about.Canary, AcceptDrift: s.overDrift,
 	}
 }
 

@@ -111,6 +111,9 @@ func (a *app) validate(path string) (validation, error) {
 	if err != nil {
 		return v, err
 	}
+	if err := a.mayResult(job); err != nil {
+		return v, err
+	}
 	v.Summary = describeUpdate(job, table)
 	if warning := job.Update.Warning(); warning != "" {
 		v.Notes = append(v.Notes, warning)
