@@ -245,6 +245,8 @@ func (w *write) checked(accept bool) Decision {
 		return held(ClassStale, w.whyNot(s, field, ""))
 	case s == edited && w.op.effect == creates:
 		return held(ClassStale, fmt.Sprintf("a %s of this name is there by now, with another %s", w.op.thing(), field))
+	case s == edited && w.op.effect == removes && !w.judge.named: // what an undo deletes is what the run has made
+		return held(ClassStale, w.whyNot(s, field, "since the plan was made"))
 	case s == edited && !accept:
 		return held(ClassDrifted, w.whyNot(s, field, "since the plan was made"))
 	}

@@ -44,7 +44,7 @@ func (w *write) inverse() *inverse {
 		return kept("a person has said that it was not carried out: what is there is left alone")
 	case w.class == ClassGivenUp:
 		return already("a person has said that it was not carried out")
-	case w.unsure && w.listed && s == asBefore:
+	case w.unsure && w.listed && s == asBefore && w.live.alias == "":
 		return already("it is as before: not carried out, or not so any more")
 	}
 	switch {
@@ -139,6 +139,8 @@ func (w *write) restore() *inverse {
 		return kept(editedSince, strings.Join(v.kept, ", "))
 	case len(given) == 0:
 		return already("it is as before already")
+	case w.renamed(w.live.element):
+		return kept(editedSince, "name")
 	case len(v.kept) > 0:
 		v.reason = fmt.Sprintf("kept, edited since: %s", strings.Join(v.kept, ", "))
 	}
@@ -181,7 +183,10 @@ func (w *write) moveBack() *inverse {
 
 // uncreate deletes a variable that was made, if it is still as it was made.
 func (w *write) uncreate() *inverse {
-	if !w.live.there {
+	switch {
+	case !w.live.there && w.live.alias != "":
+		return kept("edited since: the variable is not listed by its name any more, but as %q, it seems, which was made since and is like it", w.live.alias)
+	case !w.live.there:
 		return already("the variable is gone already")
 	}
 	for i, c := range w.changes {

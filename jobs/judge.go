@@ -61,6 +61,13 @@ func (p *plan) matchKeys(row *inputRow) []MatchKey {
 // byName tells whether the name of a target is its key, whatever its id is.
 func (op operation) byName() bool { return op.on == aSiteVariable || op.on == anAccountVariable }
 
+// renamed tells whether an element with the id of the target has another name than the
+// plan has seen, where the name is the key.
+func (w *write) renamed(element json.RawMessage) bool {
+	was := keyOf("name", w.before)
+	return w.op.byName() && was != "" && keyOf("name", element) != was
+}
+
 // ofSite tells whether a write has to do with a site beside its target: what belongs
 // to it, or the one that a device moves to.
 func (w *write) ofSite() bool { return w.listed && (w.op.ofSites() || w.op.effect == moves) }
@@ -164,7 +171,7 @@ func (j *judge) target(w *write, element json.RawMessage) {
 		w.live.hold(string(ClassProtected), why)
 		return
 	}
-	if was := keyOf("name", w.before); w.op.byName() && was != "" && keyOf("name", element) != was {
+	if w.renamed(element) {
 		w.live.hold(ClassStale, "name was edited since the plan was made: the variable is not what the row names any more")
 		return
 	}

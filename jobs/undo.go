@@ -79,6 +79,9 @@ func (u *UndoWork) plan(ctx context.Context, a Answers) (Step, error) {
 	if err := l.show(ctx, a, writes); err != nil {
 		return Step{}, err
 	}
+	if err := u.findRenamed(ctx, a, l, writes); err != nil {
+		return Step{}, err
+	}
 	p := &undoPlan{inverses: map[string]*inverse{}}
 	for _, w := range writes {
 		v := w.inverse().allowed(w)

@@ -50,6 +50,7 @@ type view struct {
 	element json.RawMessage // the fields that a whole write or an undo repeats
 	site    string          // name of the site of a device
 
+	alias      string   // other name that it seems to have by now, of what an undo has not found
 	rivals     []string // others that have by now what the row names, too
 	why, class string   // why nothing may be sent to it any more, if it was judged
 }

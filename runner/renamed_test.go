@@ -132,3 +132,109 @@ func (b *bench) accountVariable(name string) map[string]string {
 	b.t.Fatalf("no variable %s", name)
 	return nil
 }
+
+// The undo of a run whose variables were renamed since takes none of them for what the run
+// has left, nor for gone: they are kept and told of. One that is gone is gone.
+func TestUndoOfRenamedVariables(t *testing.T) {
+	account := func(b *bench, name string) (string, map[string]string) { return "account", b.accountVariable(name) }
+	site := func(b *bench, name string) (string, map[string]string) { return "site", b.variable(name) }
+	rename := func(b *bench, of func(*bench, string) (string, map[string]string), name, value string) {
+		kind, at := of(b, name)
+		b.do(kind+"-variable-update", at, fmt.Sprintf(`{"name":"Renamed","value":%q}`, value))
+	}
+	const kept, gone = jobs.ClassKept, jobs.ClassUnchanged
+	for _, of := range []struct {
+		kind, match, column string
+		find                func(*bench, string) (string, map[string]string)
+	}{
+		{"account", "{name: '{n}'}", "x", account},
+		{"site", "{siteUid: '{x}', name: '{n}'}", "<siteuid0>", site},
+	} {
+		tests := []struct {
+			name, row string
+			edit      func(b *bench)
+			class     jobs.RowClass
+		}{
+			{"changed, renamed", "Old", func(b *bench) { rename(b, of.find, "Old", "new") }, kept},
+			{"changed, renamed and set back", "Old", func(b *bench) { rename(b, of.find, "Old", "old") }, gone},
+			{"made, renamed", "Fresh", func(b *bench) { rename(b, of.find, "Fresh", "new") }, kept},
+			{"made, renamed and edited", "Fresh", func(b *bench) { rename(b, of.find, "Fresh", "theirs") }, gone},
+			{"made, deleted", "Fresh", func(b *bench) {
+				kind, at := of.find(b, "Fresh")
+				b.do(kind+"-variable-delete", at, "")
+			}, gone},
+			{"made, deleted, another renamed", "Fresh", func(b *bench) {
+				kind, at := of.find(b, "Fresh")
+				b.do(kind+"-variable-delete", at, "")
+				rename(b, of.find, "Old", "new")
+			}, gone},
+		}
+		for _, tt := range tests {
+			t.Run(of.kind+", "+tt.name, func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					b := stage(t)
+					b.play(scenario{op: of.kind + "-variable-set", update: "  match: " + of.match + "\n  set: {value: new}", csv: "n,x\n" + tt.row + "," + of.column + "\n"})
+					b.want(b.run(), checkpoint.RunOK)
+					tt.edit(b)
+					from := len(b.account.Log())
+					state := checkpoint.RunPartial
+					if tt.class == gone {
+						state = checkpoint.RunOK
+					}
+					b.want(b.undo(runID, "u1", map[jobs.RowClass]int{tt.class: 1}), state)
+					if sent := b.sinceWrites(from); len(sent) != 0 {
+						t.Errorf("sent %q", sent)
+					}
+				})
+			})
+		}
+	}
+}
+
+// What the run has made and somebody has edited after the undo was planned is not deleted,
+// whatever the flags: a new undo keeps it.
+func TestUndoNeverDeletesWhatWasEdited(t *testing.T) {
+	tests := map[string]struct {
+		scenario
+		edit func(b *bench)
+	}{
+		"variable": {scenario{op: "account-variable-set", update: "  match: {name: '{n}'}\n  set: {value: new}", csv: "n\nFresh\n"}, func(b *bench) {
+			b.do("account-variable-update", b.accountVariable("Fresh"), `{"name":"Fresh","value":"theirs"}`)
+		}},
+		"variable that was renamed": {scenario{op: "account-variable-set", update: "  match: {name: '{n}'}\n  set: {value: new}", csv: "n\nFresh\n"}, func(b *bench) {
+			b.do("account-variable-update", b.accountVariable("Fresh"), `{"name":"Renamed","value":"new"}`)
+		}},
+		"proxy": {scenario{op: "site-proxy-create", update: "  match: {uid: '{n}'}\n  set: {host: h, port: '80', type: http}", csv: "n\n<siteuid0>\n"}, func(b *bench) {
+			b.do("site-proxy-create", map[string]string{"siteUid": b.word("<siteuid0>")}, `{"host":"theirs","port":80,"type":"http"}`)
+		}},
+	}
+	for name, tt := range tests {
+		for _, accept := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, accept %v", name, accept), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					b := stage(t)
+					b.play(tt.scenario)
+					b.want(b.run(), checkpoint.RunOK)
+					b.want(b.undo(runID, "u1", map[jobs.RowClass]int{jobs.ClassChange: 1}, jobs.Settings{PlanOnly: true}), checkpoint.RunPlanned)
+					tt.edit(b)
+					from := len(b.account.Log())
+					sum := b.run(func(cfg *Config) {
+						cfg.RunID, cfg.Work = "u1", jobs.NewUndoWork(AnswersOf(b.store, runID), jobs.Settings{AcceptDrift: accept}, b.job)
+					})
+					b.want(sum, checkpoint.RunPartial)
+					if sent := b.sinceWrites(from); len(sent) != 0 {
+						t.Errorf("sent %q", sent)
+					}
+					failures, err := b.store.Failures(t.Context(), "u1", 2)
+					if b.check(err); len(failures) != 1 || failures[0].Class != jobs.ClassStale {
+						t.Errorf("%+v", failures)
+					}
+					b.want(b.undo(runID, "u2", map[jobs.RowClass]int{jobs.ClassKept: 1}), checkpoint.RunPartial)
+					if sent := b.sinceWrites(from); len(sent) != 0 {
+						t.Errorf("sent %q", sent)
+					}
+				})
+			})
+		}
+	}
+}
