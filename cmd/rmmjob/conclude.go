@@ -71,6 +71,9 @@ func (s *session) conclude(sum runner.Summary, err error) error {
 		return err
 	}
 	s.rec = rec
+	if err := s.closeTakenBack(ctx); err != nil {
+		return err
+	}
 	s.result.State, s.result.Code = string(state), code
 	switch {
 	case waiting:

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -101,7 +102,7 @@ func (s *session) chooseUndo(ctx context.Context, source checkpoint.Run) error {
 		return usagef("run %s has changed nothing", source.ID).withHint("what became of it: %s", s.nextCommand("show", source.ID))
 	}
 	if unfinished(source.State) {
-		s.warn("run %s is not finished: what it has done so far is taken back, and a resume would go on with the rest", source.ID)
+		s.warn("run %s is not finished: what it has done so far is taken back, and once that is done the run is closed", source.ID)
 	}
 	last, ok, err := s.lastRun(ctx)
 	if err != nil {
@@ -124,6 +125,28 @@ func (s *session) chooseUndo(ctx context.Context, source checkpoint.Run) error {
 		Account: s.conn.name, Settings: settings, Created: s.began,
 	}
 	return s.st.store.CreateRun(ctx, s.rec)
+}
+
+// closeTakenBack closes the run that an undo has taken back, if it could go on: it would
+// do again what was just undone. One with writes in doubt that must not happen twice
+// stays, since the next run of the job has to know of them, and so does one of which nothing
+// could be taken back.
+func (s *session) closeTakenBack(ctx context.Context) error {
+	if s.about.UndoOf == "" || s.rec.Writes == 0 || s.rec.State != checkpoint.RunOK && s.rec.State != checkpoint.RunPartial {
+		return nil
+	}
+	source, err := s.st.store.Run(ctx, s.about.UndoOf)
+	if errors.Is(err, checkpoint.ErrNotFound) {
+		return nil // it was deleted since
+	}
+	if err != nil || !unfinished(source.State) && source.State != checkpoint.RunInDoubt {
+		return err
+	}
+	if n, err := s.unsafeInDoubt(ctx, source); err != nil || n > 0 {
+		return err
+	}
+	s.say("run %s is closed: what it had done was taken back, and it does not go on", source.ID)
+	return s.st.store.EndRun(ctx, source.ID, s.now(), checkpoint.RunSuperseded, 0, "taken back by run "+s.rec.ID)
 }
 
 // setUndo tells of an undo what became of the rows that its run had changed.
