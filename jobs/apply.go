@@ -100,6 +100,14 @@ func (p applier) settle(ctx context.Context, stage string, a Answers) (Step, err
 	return Step{}, fmt.Errorf("an update has no stage %q", stage)
 }
 
+// looked ends what was accepted with the look that it was accepted for: what was found
+// then is remembered as what is there.
+func (s *Settings) looked(stage string, step Step) {
+	if (stage == StageCheck || stage == StageRecheck) && step.Stage != "" {
+		s.AcceptDrift = false
+	}
+}
+
 // recheck is the look that the writes of a stage need after a pause.
 func (p applier) recheck(stage string) string {
 	switch stage {

@@ -86,7 +86,8 @@ type Settings struct {
 	// Canary is how many writes of a plan are tried out before the rest, those of earlier
 	// trials included; 0 for none.
 	Canary int
-	// AcceptDrift lets a plan overwrite what was edited since it was made.
+	// AcceptDrift lets a plan overwrite what was edited since it was made, as far as the next
+	// look finds it. Later looks hold back what was edited after that.
 	AcceptDrift bool
 }
 

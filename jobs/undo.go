@@ -45,7 +45,9 @@ func (u *UndoWork) Settle(ctx context.Context, stage string, a Answers) (Step, e
 	case StageRead:
 		return u.plan(ctx, a)
 	}
-	return u.apply().settle(ctx, stage, a)
+	step, err := u.apply().settle(ctx, stage, a)
+	u.set.looked(stage, step)
+	return step, err
 }
 
 func (u *UndoWork) apply() applier {

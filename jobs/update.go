@@ -151,7 +151,9 @@ func (u *UpdateWork) Settle(ctx context.Context, stage string, a Answers) (Step,
 	case stage == StageRead:
 		return u.plan(ctx, a)
 	}
-	return u.apply().settle(ctx, stage, a)
+	step, err := u.apply().settle(ctx, stage, a)
+	u.set.looked(stage, step)
+	return step, err
 }
 
 // apply settles the stages after the plan.

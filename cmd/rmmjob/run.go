@@ -133,7 +133,7 @@ type options struct {
 	planFiles   []string // absolute paths that the plan is written to
 	guards      *guardFlags
 	yes         bool // agrees to what needs a confirmation
-	overDrift   bool // writes over what was edited, in this session only
+	overDrift   bool // writes over what the first look of this session finds edited
 	canary      int  // writes to try out before the rest; 0 for none
 	maxDuration time.Duration
 

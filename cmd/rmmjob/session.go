@@ -100,7 +100,7 @@ func (s *session) drainAll(ctx context.Context) (runner.Summary, error) {
 		if aerr != nil || !goesOn {
 			return sum, aerr
 		}
-		s.meter = newMeter(s.app)
+		s.meter, s.overDrift = newMeter(s.app), false
 		before := sum
 		if sum, err = s.drain(ctx); err == nil {
 			sum.Retries, sum.Held = sum.Retries+before.Retries, sum.Held+before.Held
