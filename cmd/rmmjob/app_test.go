@@ -7,7 +7,6 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -143,7 +142,7 @@ func TestPanicIsABugNotACrash(t *testing.T) {
 
 func TestFullDiskBehindStdout(t *testing.T) {
 	e, _, stderr := testEnv(t, nil)
-	e.stdout = badWriter{syscall.ENOSPC}
+	e.stdout = badWriter{errnoFull}
 	if code := run(t.Context(), []string{"version"}, e); code != int(exitLocalIO) {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
-	"syscall"
 	"testing"
 
 	"rmmjob/checkpoint"
@@ -88,7 +87,7 @@ func TestClassify(t *testing.T) {
 		{"429", api(rmm.KindStatus, 429), live, exitThrottled, ""},
 		{"503", api(rmm.KindStatus, 503), live, exitUnreachable, ""},
 		{"404", api(rmm.KindStatus, 404), live, exitPartial, ""},
-		{"disk full", fmt.Errorf("write: %w", syscall.ENOSPC), live, exitLocalIO, ""},
+		{"disk full", fmt.Errorf("write: %w", errnoFull), live, exitLocalIO, ""},
 		{"file", &fs.PathError{Op: "open", Path: "x", Err: fs.ErrPermission}, live, exitLocalIO, ""},
 		{"first Ctrl-C", fmt.Errorf("read: %w", context.Canceled), soft, exitStopped, ""},
 		{"second Ctrl-C", fmt.Errorf("read: %w", context.Canceled), hard, exitAborted, ""},
