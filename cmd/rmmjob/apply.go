@@ -32,7 +32,7 @@ func applyVerb(ctx context.Context, a *app, args []string) error {
 	if err != nil {
 		return err
 	}
-	opt := options{yes: *yes, maxDuration: limit.d, canary: canary.n, showValues: *canary.values, guards: guards, overDrift: *drift, acceptsAccount: *accept}
+	opt := options{yes: *yes, maxDuration: limit.d, canary: canary.n, showValues: *canary.values, guards: guards, acceptsAccount: *accept}
 	return a.executeStored(ctx, rec, opt, func(ctx context.Context, s *session) error {
 		s.overDrift = *drift
 		if unfinished(s.rec.State) && s.rec.Stage != "" && s.about.byPlan() && s.about.Hold == holdNone || waits(s.rec) {

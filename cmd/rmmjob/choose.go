@@ -66,7 +66,12 @@ func (s *session) choose(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if ok && waits(last) && !s.fresh {
+	undone, err := s.st.undone(ctx)
+	if err != nil {
+		return err
+	}
+	by := undone[last.ID]
+	if ok && waits(last) && !s.fresh && by == "" {
 		return s.refuseWaiting(last)
 	}
 	if ok && unfinished(last.State) {
@@ -74,6 +79,8 @@ func (s *session) choose(ctx context.Context) error {
 		switch {
 		case s.fresh:
 			changed = "a new one was asked for"
+		case by != "":
+			changed = "it was taken back by run " + by
 		case last.JobHash != s.job.Hash:
 			changed = "the job file has changed"
 		case last.InputHash != inputHash:
@@ -96,7 +103,11 @@ func (s *session) choose(ctx context.Context) error {
 			return err
 		}
 		if !s.planOnly {
-			s.say("run %s is closed as superseded: %s; what it has done is kept", last.ID, changed)
+			kept := "; what it has done is kept"
+			if by != "" {
+				kept = ""
+			}
+			s.say("run %s is closed as superseded: %s%s", last.ID, changed, kept)
 			if err := s.st.store.EndRun(ctx, last.ID, s.now(), checkpoint.RunSuperseded, 0, changed); err != nil {
 				return err
 			}

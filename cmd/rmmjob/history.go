@@ -35,7 +35,8 @@ type runInfo struct {
 	Finished *time.Time `json:"finished"`
 	Resumes  int        `json:"resumes"`
 	Error    *string    `json:"error"`
-	UndoOf   *string    `json:"undo_of"` // the run that it takes back; null otherwise
+	UndoOf   *string    `json:"undo_of"`   // the run that it takes back; null otherwise
+	UndoneBy *string    `json:"undone_by"` // the run that took it back, wholly or in part; null otherwise
 	Counts   counts     `json:"counts"`
 
 	// Of a run at work, as it last told; null otherwise.
@@ -76,6 +77,13 @@ func (s *state) describeRun(ctx context.Context, r checkpoint.Run) (runInfo, err
 		return runInfo{}, err
 	}
 	info.UndoOf = textOrNil(about.UndoOf)
+	if r.Kind != kindExport && carriesOut(r) {
+		undone, err := s.undone(ctx)
+		if err != nil {
+			return runInfo{}, err
+		}
+		info.UndoneBy = textOrNil(undone[r.ID])
+	}
 	if !r.Started.IsZero() {
 		t := r.Started.UTC()
 		info.Started = &t

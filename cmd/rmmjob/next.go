@@ -16,6 +16,8 @@ import (
 func (a *app) goingOn(ctx context.Context, st *state, r runInfo) (string, error) {
 	state := checkpoint.RunState(r.State)
 	switch {
+	case r.UndoneBy != nil:
+		return "", nil
 	case r.State == stateWaiting, state == checkpoint.RunPlanned && r.Stage == jobs.StagePlan:
 		return a.nextCommand("apply", r.Run), nil
 	case canResume(r.State):

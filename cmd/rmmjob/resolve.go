@@ -36,6 +36,11 @@ func resolveVerb(ctx context.Context, a *app, args []string) error {
 		return err
 	}
 	return a.withStored(ctx, rec, options{yes: *yes, acceptsAccount: *accept}, func(ctx context.Context, s *session) error {
+		if how == checkpoint.ResolveRetry || *check {
+			if err := s.refuseUndone(ctx, s.st, s.rec); err != nil {
+				return err
+			}
+		}
 		if _, err := s.st.store.Recover(ctx, s.rec.ID, s.now()); err != nil {
 			return err
 		}

@@ -154,6 +154,9 @@ func (a *app) resumable(ctx context.Context, args []string) (checkpoint.Run, err
 		if err != nil {
 			return rec, err
 		}
+		if err := a.refuseUndone(ctx, st, rec); err != nil {
+			return rec, err
+		}
 		if waits(rec) {
 			return rec, a.refuseWaiting(rec)
 		}
@@ -166,10 +169,15 @@ func (a *app) resumable(ctx context.Context, args []string) (checkpoint.Run, err
 	if err != nil {
 		return checkpoint.Run{}, err
 	}
+	undone, err := st.undone(ctx)
+	if err != nil {
+		return checkpoint.Run{}, err
+	}
 	var found []checkpoint.Run
 	var waiting []checkpoint.Run
 	for _, rec := range runs {
 		switch {
+		case undone[rec.ID] != "": // it does not go on
 		case waits(rec):
 			waiting = append(waiting, rec)
 		case unfinished(rec.State):

@@ -48,7 +48,11 @@ func runsVerb(ctx context.Context, a *app, args []string) error {
 	t := newTable("run", "job", "state", "started", "took", "items", "done", "failed", "in doubt", "left")
 	for _, r := range infos {
 		c := r.Counts
-		t.add(r.Run, r.Job, r.State, clock(r.Started), took(r.duration(a.now())), num(c.Items),
+		state := r.State
+		if r.UndoneBy != nil {
+			state += ", undone by " + *r.UndoneBy
+		}
+		t.add(r.Run, r.Job, state, clock(r.Started), took(r.duration(a.now())), num(c.Items),
 			num(c.Done+c.Unchanged+c.Skipped), num(c.Failed), num(c.InDoubt), num(c.Pending))
 	}
 	t.write(a.stdout)

@@ -202,6 +202,9 @@ func (a *app) printRun(r runInfo, rows map[string]int) {
 	if r.UndoOf != nil {
 		t.add("undo of", *r.UndoOf)
 	}
+	if r.UndoneBy != nil {
+		t.add("undone by", *r.UndoneBy)
+	}
 	t.add("state", r.stateText())
 	t.add("stage", r.Stage)
 	t.add("started", clock(r.Started))

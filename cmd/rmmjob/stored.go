@@ -63,6 +63,9 @@ func (a *app) executeStored(ctx context.Context, rec checkpoint.Run, opt options
 		if err := s.sameAccount(ctx); err != nil {
 			return err
 		}
+		if err := s.refuseUndone(ctx, s.st, s.rec); err != nil {
+			return err
+		}
 		if begin != nil {
 			if err := begin(ctx, s); err != nil {
 				return err

@@ -108,7 +108,11 @@ func (s *session) chooseUndo(ctx context.Context, source checkpoint.Run) error {
 	if err != nil {
 		return err
 	}
-	if ok && unfinished(last.State) && !s.planOnly {
+	undone, err := s.st.undone(ctx)
+	if err != nil {
+		return err
+	}
+	if ok && unfinished(last.State) && !s.planOnly && undone[last.ID] == "" {
 		s.say("continuing run %s, which was %s", last.ID, lastWord(last))
 		s.rec = last
 		return s.takeUp(ctx, last)
