@@ -15,9 +15,9 @@ import (
 	"rmmjob/throttle"
 )
 
-// drain sends what is pending until nothing is, or until something stops the run
-// and the requests in flight are settled. One goroutine decides; waiters bring
-// permits and workers bring results.
+// drain sends what is pending until nothing is, or until something stops the run or
+// the targets must be read again, and the requests in flight are settled. One goroutine
+// decides; waiters bring permits and workers bring results.
 func (r *run) drain(ctx, store context.Context, names []string) error {
 	r.lanes = map[string]*lane{}
 	for _, name := range names {
@@ -34,7 +34,8 @@ func (r *run) drain(ctx, store context.Context, names []string) error {
 	stopping, abort := ctx.Done(), r.Abort.Done()
 	for {
 		now := time.Now()
-		if r.halt != "" {
+		r.noteStandstill()
+		if r.halt != "" || r.mustLook() {
 			endWaits()
 			if r.busy == 0 {
 				return nil
@@ -169,7 +170,7 @@ func (r *run) granted(ctx context.Context, g grant) {
 	r.waiting--
 	var spent *throttle.ExhaustedError
 	switch {
-	case g.err == nil && (r.halt != "" || r.breaker.open() && !g.probe):
+	case g.err == nil && (r.halt != "" || r.mustLook() || r.breaker.open() && !g.probe):
 		g.permit.Cancel()
 	case g.err == nil:
 		r.ready = append(r.ready, g)
@@ -177,7 +178,7 @@ func (r *run) granted(ctx context.Context, g grant) {
 		r.stopAs(checkpoint.RunThrottled, g.err)
 	case ctx.Err() != nil:
 		r.stop(ctx)
-	case r.halt == "":
+	case r.halt == "" && !r.mustLook():
 		r.stopAs(checkpoint.RunInternal, fmt.Errorf("wait for the limit of %s: %w", g.lane.name, g.err))
 	}
 }
@@ -271,6 +272,7 @@ func (r *run) record(store context.Context, res result, now time.Time) error {
 		r.sum.Retries++
 	}
 	r.health(res, now)
+	r.stoodUntil(v)
 	r.guard(store, res)
 	switch {
 	case v.halt != "":

@@ -141,6 +141,7 @@ type run struct {
 	surveyed string // the stage that the forecast is about
 	errors   int    // failed writes
 	limit    int    // failed writes allowed; negative for no limit
+	stood    standstill
 	answered bool
 	halt     checkpoint.RunState
 	haltErr  error
@@ -185,6 +186,7 @@ func Run(ctx context.Context, cfg Config) (Summary, error) {
 	r.work, r.cutOff = context.WithCancelCause(store)
 	defer r.cutOff(errStopped)
 
+	r.stood = r.standing()
 	held := cfg.Limiter.Held()
 	err := r.drive(ctx, store)
 	r.sum.Held = cfg.Limiter.Held() - held
@@ -239,6 +241,12 @@ func (r *run) drive(ctx, store context.Context) error {
 			if err := r.drain(ctx, store, names); err != nil || r.halt != "" {
 				return err
 			}
+			if r.mustLook() {
+				if err := r.lookAgain(store); err != nil {
+					return err
+				}
+				continue
+			}
 		}
 		done, err := r.settle(ctx, store)
 		if err != nil || done {
@@ -290,11 +298,7 @@ func (r *run) begin(store context.Context) error {
 
 // recheck takes a run that has writes left back to the look at their targets.
 func (r *run) recheck(store context.Context) error {
-	work, ok := r.Work.(rechecker)
-	if !ok || r.ReadOnly {
-		return nil
-	}
-	back := work.Recheck(r.stage)
+	back := r.back()
 	if back == "" {
 		return nil
 	}

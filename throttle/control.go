@@ -14,6 +14,7 @@ type control struct {
 	last      time.Time
 	onHold    bool
 	heldSince time.Time
+	holds     int // that have ended
 }
 
 // MaxReserve is the largest share that can be reserved for others.
@@ -64,10 +65,21 @@ func (e *Core) Hold(wall time.Time, on bool) {
 	switch {
 	case on && !c.onHold:
 		c.heldSince = now
-	case !on && c.onHold && e.started && now.Sub(c.heldSince) > gapLimit:
-		e.distrust("nothing was sent for " + now.Sub(c.heldSince).Round(time.Second).String())
+	case !on && c.onHold:
+		c.holds++
+		if e.started && now.Sub(c.heldSince) > gapLimit {
+			e.distrust("nothing was sent for " + now.Sub(c.heldSince).Round(time.Second).String())
+		}
 	}
 	c.onHold = on
+}
+
+// Stood returns what has stopped the requests so far: for how long waiting ones could not be
+// sent at any pace, because of a pause, a block or a machine that slept, and how many times
+// [Core.Hold] has ended, whose time does not count.
+func (e *Core) Stood(wall time.Time) (closed time.Duration, holds int) {
+	e.tick(wall)
+	return e.spent + e.slept, e.control.holds
 }
 
 // note counts a request that is being sent.
@@ -165,6 +177,13 @@ func (l *Limiter) SetMax(n int, per time.Duration) error {
 // not called back.
 func (l *Limiter) Hold(on bool) {
 	_ = l.change(func(now time.Time) error { l.core.Hold(now, on); return nil })
+}
+
+// Stood is [Core.Stood] of a working Limiter.
+func (l *Limiter) Stood() (closed time.Duration, holds int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.core.Stood(l.clock())
 }
 
 // Expect is [Core.Expect] of a working Limiter; waiting requests feel it at once.

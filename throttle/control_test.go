@@ -64,8 +64,12 @@ func TestHold(t *testing.T) {
 				if st := l.Status(); st.Paused > 0 || l.Held() != held {
 					t.Errorf("the hold counts: %v of the pause budget, held %v, before %v", st.Paused, l.Held(), held)
 				}
+				closed, holds := l.Stood()
 				probes := s.readings()
 				l.Hold(false)
+				if c, h := l.Stood(); c != closed || closed > time.Minute || holds != 0 || h != 1 {
+					t.Errorf("stood %v and %v, %d and %d holds", closed, c, holds, h)
+				}
 				time.Sleep(2 * time.Second)
 				if s.readings() == probes {
 					t.Error("after the hold nothing was read, although what was known is three hours old")
@@ -106,6 +110,40 @@ func TestHoldDuringABlock(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// TestStood: a refusal and a machine that sleeps let nothing through; the pace is no standstill.
+func TestStood(t *testing.T) {
+	s := newServer(5)
+	bubble(t, s, Config{Profile: named(t, "adaptive")}, func(t *testing.T, l *Limiter) {
+		var offset atomic.Int64
+		l.clock = func() time.Time { return time.Now().Round(0).Add(time.Duration(offset.Load())) }
+		stands := func(what string, want time.Duration) {
+			t.Helper()
+			before, _ := l.Stood()
+			if _, err := pool(l, s, Read, 3, 1); err != nil {
+				t.Fatal(err)
+			}
+			if after, _ := l.Stood(); (after - before).Round(time.Minute) != want {
+				t.Errorf("%s: stood for %v, want %v", what, after-before, want)
+			}
+		}
+		stands("at the pace", 0)
+
+		p, err := l.Wait(t.Context(), Read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Done(Result{Status: 429, RetryAfter: 15 * time.Minute, HasRetryAfter: true})
+		stands("after a refusal", 15*time.Minute)
+
+		if p, err = l.Wait(t.Context(), Read); err != nil {
+			t.Fatal(err)
+		}
+		p.Done(Result{Status: 429, RetryAfter: time.Minute, HasRetryAfter: true})
+		time.AfterFunc(15*time.Second, func() { offset.Store(int64(2 * time.Hour)) })
+		stands("asleep in a pause", 2*time.Hour)
 	})
 }
 

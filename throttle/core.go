@@ -32,6 +32,7 @@ type Core struct {
 	seq      uint64
 	held     time.Duration // see Status.Held
 	spent    time.Duration // pauses so far
+	slept    time.Duration // while requests waited and nothing was seen
 	active   time.Duration // time in which something could be sent
 	readings window        // own readings, which are part of the reads too
 	pausedTo time.Time     // until when waiting requests are held by a pause
@@ -136,6 +137,9 @@ func (e *Core) tick(wall time.Time) time.Time {
 		}
 	case passed > gapLimit:
 		e.distrust("nothing was seen for " + passed.Round(time.Second).String())
+		if e.waiting > 0 && !e.control.onHold {
+			e.slept += passed
+		}
 	default:
 		e.account(now, passed)
 	}
