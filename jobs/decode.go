@@ -27,7 +27,7 @@ func (d *decoder) job(root *yaml.Node) *Job {
 		{"timeout", false, d.duration(&j.Timeout, "timeout")},
 		{"grace", false, d.duration(&j.Grace, "grace")},
 		{"confirm", false, d.flag(&j.Confirm, "confirm")},
-		{"results", false, func(n *yaml.Node) { j.Results = d.path(n, "results") }},
+		{"results", false, func(n *yaml.Node) { j.Results, j.ResultsPos = d.path(n, "results"), d.pos(n.Line, n.Column) }},
 	})
 	if root.Kind != yaml.MappingNode {
 		return j

@@ -41,6 +41,8 @@ type Job struct {
 	Confirm  bool          // the job itself agrees to operations that need --yes
 	Results  string        // absolute folder for copies of the result files; empty for none
 
+	ResultsPos Pos // where the file names Results
+
 	Warnings []*Error // what is allowed and seldom meant, in the order of the file
 }
 

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"rmmjob/internal/output"
-	"rmmjob/internal/rmm"
 	"rmmjob/jobs"
 	"rmmjob/runner"
 )
@@ -31,17 +30,14 @@ type callAnswer struct {
 // writeAnswers writes what a call that only reads has brought, into the folder of
 // the run and into that of the results.
 func (s *session) writeAnswers(ctx context.Context) error {
-	if c := s.job.Update.Call; c == nil || c.Class != rmm.ClassRead || s.about.Hold != holdNone {
+	if !readsOnly(s.job) || s.about.Hold != holdNone {
 		return nil
 	}
 	dir, err := s.st.runFolder(s.rec.ID)
 	if err != nil {
 		return err
 	}
-	dirs := []string{dir}
-	if s.job.Results != "" {
-		dirs = append(dirs, s.job.Results)
-	}
+	dirs, _ := s.resultFolders(dir) //nolint:errcheck // writeResults tells
 	for i, dir := range dirs {
 		done, err := publishPrivate(filepath.Join(dir, answersName), s.rec.ID, output.FileJSONL, func(w io.Writer) (int64, error) {
 			return s.writeAnswersTo(ctx, w)

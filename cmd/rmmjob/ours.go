@@ -1,23 +1,25 @@
 package main
 
 import (
-	"path/filepath"
-	"slices"
-
+	"rmmjob/checkpoint"
 	"rmmjob/internal/output"
 	"rmmjob/jobs"
 )
 
 // lost says what would be lost if something were written to a path: a file that
-// rmmjob reads, or what it keeps for itself. job may be nil.
-func (a *app) lost(path string, job *jobs.Job) string {
+// rmmjob reads, for one of the jobs or for all, or what it keeps for itself. An input
+// that is not there any more cannot be lost.
+func (a *app) lost(path string, of ...*jobs.Job) string {
 	type read struct{ path, what string }
 	user, machine, _ := a.configPaths()
 	files := []read{{user, "the configuration"}, {machine, "the configuration"}}
-	if job != nil {
+	for _, job := range of {
 		files = append(files, read{job.Path, "the job file"})
-		if job.Update != nil {
-			files = append(files, read{job.Update.Rows.File(), "the input of the job"})
+		if job.Update == nil {
+			continue
+		}
+		if in := job.Update.Rows.File(); in != "" && isThere(in) {
+			files = append(files, read{in, "the input of the job"})
 		}
 	}
 	for _, f := range files {
@@ -32,29 +34,24 @@ func (a *app) lost(path string, job *jobs.Job) string {
 }
 
 // mayWrite refuses a path that a flag names for something that must not be lost.
-func (a *app) mayWrite(flag, path string, job *jobs.Job) error {
-	if what := a.lost(path, job); what != "" {
+func (a *app) mayWrite(flag, path string, of ...*jobs.Job) error {
+	if what := a.lost(path, of...); what != "" {
 		return usagef("%s %s is %s: name another file", flag, path, what)
 	}
 	return nil
 }
 
-// mayResult refuses a folder of results where the files of a run would be written over
-// something that must not be lost.
-func (a *app) mayResult(job *jobs.Job) error {
-	if job.Update == nil || job.Results == "" {
-		return nil
-	}
-	names := resultNames
-	if job.Update.Call != nil {
-		names = append(slices.Clone(names), answersName)
-	}
-	for _, name := range names {
-		path := filepath.Join(job.Results, name)
-		if what := a.lost(path, job); what != "" {
-			return usagef("results: %s is %s, and the results of the run would be written over it", path, what).
-				withHint("give the input another name, or the results another folder")
+// jobsOf are the job of a run as it was when the run began, and as its file has it now,
+// as far as they can be read.
+func jobsOf(rec checkpoint.Run) []*jobs.Job {
+	list := []*jobs.Job{{Path: rec.JobPath}}
+	if about, err := settingsOfRun(rec); err == nil {
+		if job, err := storedJob(rec, about); err == nil {
+			list = append(list, job)
 		}
 	}
-	return nil
+	if job, err := jobs.Load(rec.JobPath); err == nil {
+		list = append(list, job)
+	}
+	return list
 }

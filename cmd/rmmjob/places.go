@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -48,7 +49,8 @@ type claim struct {
 	pos  jobs.Pos
 	what string
 
-	database bool // it is a table of a SQLite database
+	database bool   // it is a table of a SQLite database
+	hint     string // what to do where it must not be written; "" for the usual
 }
 
 // anOutput is what most claims are.
@@ -93,7 +95,7 @@ func (a *app) claimable(job *jobs.Job, list []claim) error {
 	}
 	for _, c := range list {
 		if what := a.lost(c.path, job); what != "" {
-			return jobs.Errors{{Pos: c.pos, Message: fmt.Sprintf("%s would be %s: %s", c.what, what, c.path), Hint: "name another file"}}
+			return jobs.Errors{{Pos: c.pos, Message: fmt.Sprintf("%s would be %s: %s", c.what, what, c.path), Hint: cmp.Or(c.hint, "name another file")}}
 		}
 	}
 	return nil

@@ -42,10 +42,11 @@ func (a *app) checkPlanPaths(paths []string) ([]string, error) {
 		if planWriters[ending] == nil {
 			return nil, usagef("--output %s: a plan is written as .html, .csv or .json", path)
 		}
-		if out[i] = absolute(path); slices.Contains(out[:i], out[i]) {
+		out[i] = absolute(path)
+		if slices.ContainsFunc(out[:i], func(earlier string) bool { return output.SameFile(earlier, out[i]) }) {
 			return nil, usagef("--output %s is given twice", path)
 		}
-		if err := a.mayWrite("--output", out[i], nil); err != nil {
+		if err := a.mayWrite("--output", out[i]); err != nil {
 			return nil, err
 		}
 		if err := output.Check(out[i]); err != nil {
@@ -58,21 +59,15 @@ func (a *app) checkPlanPaths(paths []string) ([]string, error) {
 	return out, nil
 }
 
-// mayWritePlan refuses files for the plan of a run that are its job file or its input.
+// mayWritePlan refuses files for the plan of a run that are its job file or its input,
+// as they were or as they are now.
 func (a *app) mayWritePlan(rec checkpoint.Run, paths []string) error {
 	if len(paths) == 0 {
 		return nil
 	}
-	about, err := settingsOfRun(rec)
-	if err != nil {
-		return err
-	}
-	job, err := storedJob(rec, about)
-	if err != nil {
-		return err
-	}
+	of := jobsOf(rec)
 	for _, path := range paths {
-		if err := a.mayWrite("--output", path, job); err != nil {
+		if err := a.mayWrite("--output", path, of...); err != nil {
 			return err
 		}
 	}

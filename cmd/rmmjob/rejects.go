@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -47,8 +48,8 @@ func (s *session) saveRejects(st *state, headings []string, rows iter.Seq[jobs.R
 		id = s.rec.ID
 	}
 	dirs := []string{st.runDir(id)}
-	if s.job.Results != "" && !output.SameFile(s.job.Update.Rows.File(), filepath.Join(s.job.Results, rejectName)) {
-		dirs = append(dirs, s.job.Results) // the input stays as it is: rows of it may be mended already
+	if s.job.Results != "" && s.lost(filepath.Join(s.job.Results, rejectName), s.job) == "" {
+		dirs = append(dirs, s.job.Results) // an input stays as it is: rows of it may be mended already
 	}
 	for _, dir := range dirs {
 		done, err := writeRejects(filepath.Join(dir, rejectName), id, headings, rows)
@@ -73,14 +74,10 @@ func (s *session) dropOldRejects(run, results string) error {
 		return nil // they are this run's own
 	}
 	path := filepath.Join(results, rejectName)
-	old, err := os.Stat(path)
-	if err != nil {
-		return nil //nolint:nilerr // there are none
-	}
-	if in, err := os.Stat(s.job.Update.Rows.File()); err == nil && os.SameFile(in, old) {
+	if s.lost(path, s.job) != "" {
 		return nil
 	}
-	if err := os.Remove(path); err != nil {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fail(exitLocalIO, "remove the rejected rows of an earlier run: %w", err)
 	}
 	return nil

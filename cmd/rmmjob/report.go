@@ -239,6 +239,9 @@ func (s *session) reportPlan(ctx context.Context, w io.Writer, notes []string) e
 	if err := v.expect(ctx, s.st, s.limiter); err != nil {
 		return err
 	}
+	if err := s.mayWritePlan(s.rec, s.about.PlanFiles); err != nil {
+		return err // the job may be another one by now
+	}
 	files, err := v.save(s.about.PlanFiles)
 	s.result.Files = append(s.result.Files, files...)
 	s.result.set("plan", v.sums())

@@ -114,9 +114,9 @@ func (s *session) writeResults(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	dirs := []string{dir}
-	if s.job.Results != "" && s.about.Hold == holdNone {
-		dirs = append(dirs, s.job.Results)
+	dirs, held := []string{dir}, error(nil)
+	if s.about.Hold == holdNone {
+		dirs, held = s.resultFolders(dir)
 	}
 	for i, dir := range dirs {
 		files, err := s.writeResultsTo(ctx, dir)
@@ -132,7 +132,7 @@ func (s *session) writeResults(ctx context.Context) error {
 			s.result.Files = files
 		}
 	}
-	return nil
+	return held
 }
 
 // writeResultsTo writes the four files into one folder.

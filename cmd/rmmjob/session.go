@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"rmmjob/checkpoint"
@@ -121,9 +120,6 @@ func (s *session) prepare(ctx context.Context, path string) (err error) {
 			return err
 		}
 	}
-	if err := s.mayResult(s.job); err != nil {
-		return err
-	}
 	if err := s.guards.apply(s.job); err != nil {
 		return err
 	}
@@ -159,6 +155,9 @@ func (s *session) prepare(ctx context.Context, path string) (err error) {
 	case s.job.Update != nil:
 		if s.full {
 			return usagef("job %s is an update: --full is for exports that remember", s.job.Name)
+		}
+		if err = s.claimable(s.job, resultClaims(s.job)); err != nil {
+			return err
 		}
 		if s.input, err = jobs.OpenInput(s.job); err != nil {
 			return s.withRejects(err)
@@ -240,11 +239,15 @@ func (s *session) checkTargets() error {
 // checkResults makes sure that the result files of an update can be written where its job
 // wants them, before anything is sent. A plan writes none there.
 func (s *session) checkResults() error {
-	if s.job.Results == "" || s.about.Hold == holdPlan {
+	if s.about.Hold == holdPlan {
 		return nil
 	}
-	for _, name := range resultNames {
-		if err := output.Check(filepath.Join(s.job.Results, name)); err != nil {
+	list := resultClaims(s.job)
+	if err := s.claimable(s.job, list); err != nil {
+		return err
+	}
+	for _, c := range list {
+		if err := output.Check(c.path); err != nil {
 			return fail(exitLocalIO, "results: %w", err)
 		}
 	}

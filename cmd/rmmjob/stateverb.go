@@ -45,7 +45,7 @@ func stateVerb(ctx context.Context, a *app, args []string) error {
 		return err
 	}
 	if *to != "-" {
-		if err := a.mayWrite("--to", absolute(*to), nil); err != nil {
+		if err := a.mayWrite("--to", absolute(*to)); err != nil {
 			return err
 		}
 	}
@@ -60,6 +60,14 @@ func stateVerb(ctx context.Context, a *app, args []string) error {
 	}
 	if path != "" && len(found) == 0 && (action != "list" || *selection != "") {
 		return usagef("nothing is remembered of %s", path).withHint("what is remembered: %s", a.nextCommand("state"))
+	}
+	for _, m := range found {
+		if *to == "-" {
+			break
+		}
+		if err := a.mayWrite("--to", absolute(*to), &jobs.Job{Path: m.JobPath}); err != nil {
+			return err
+		}
 	}
 	switch action {
 	case "show":

@@ -107,11 +107,11 @@ func (a *app) validate(path string) (validation, error) {
 		return v, err
 	}
 	v.Kind = "update"
-	table, err := jobs.OpenInput(job)
-	if err != nil {
+	if err := a.claimable(job, resultClaims(job)); err != nil {
 		return v, err
 	}
-	if err := a.mayResult(job); err != nil {
+	table, err := jobs.OpenInput(job)
+	if err != nil {
 		return v, err
 	}
 	v.Summary = describeUpdate(job, table)
