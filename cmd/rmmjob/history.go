@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -48,8 +49,19 @@ type runInfo struct {
 	live   *liveStatus
 }
 
-// describeRun gathers what the checkpoint and the lock know about a run.
+// describer returns what gathers all that the checkpoint and the lock know about a run.
+// What undos have taken back is read once for all the runs that it is asked about.
+func (s *state) describer(ctx context.Context) func(checkpoint.Run) (runInfo, error) {
+	undone := sync.OnceValues(func() (map[string]string, error) { return s.undone(ctx) })
+	return func(r checkpoint.Run) (runInfo, error) { return s.describe(ctx, r, undone) }
+}
+
+// describeRun gathers what is known about one run.
 func (s *state) describeRun(ctx context.Context, r checkpoint.Run) (runInfo, error) {
+	return s.describer(ctx)(r)
+}
+
+func (s *state) describe(ctx context.Context, r checkpoint.Run, undone func() (map[string]string, error)) (runInfo, error) {
 	c, err := s.store.Counts(ctx, r.ID)
 	if err != nil {
 		return runInfo{}, err
@@ -78,11 +90,11 @@ func (s *state) describeRun(ctx context.Context, r checkpoint.Run) (runInfo, err
 	}
 	info.UndoOf = textOrNil(about.UndoOf)
 	if r.Kind != kindExport && carriesOut(r) {
-		undone, err := s.undone(ctx)
+		by, err := undone()
 		if err != nil {
 			return runInfo{}, err
 		}
-		info.UndoneBy = textOrNil(undone[r.ID])
+		info.UndoneBy = textOrNil(by[r.ID])
 	}
 	if !r.Started.IsZero() {
 		t := r.Started.UTC()

@@ -194,8 +194,9 @@ func (a *app) resumable(ctx context.Context, args []string) (checkpoint.Run, err
 		return checkpoint.Run{}, usagef("no run is unfinished: there is nothing to resume").withHint("all runs: %s", a.nextCommand("runs"))
 	}
 	e := usagef("%d runs are unfinished: name one", len(found))
+	describe := st.describer(ctx)
 	for _, rec := range found {
-		info, err := st.describeRun(ctx, rec)
+		info, err := describe(rec)
 		if err != nil {
 			return checkpoint.Run{}, err
 		}

@@ -27,8 +27,9 @@ func runsVerb(ctx context.Context, a *app, args []string) error {
 		return err
 	}
 	infos := make([]runInfo, 0, len(list))
+	describe := st.describer(ctx)
 	for _, r := range list {
-		info, err := st.describeRun(ctx, r)
+		info, err := describe(r)
 		if err != nil {
 			return err
 		}

@@ -137,6 +137,7 @@ func (s *state) lastRuns(ctx context.Context, arg string) ([]jobStatus, error) {
 		want = func(r checkpoint.Run) bool { return r.ID == one.ID }
 	}
 	var order []string
+	describe := s.describer(ctx)
 	byJob := map[string]*jobStatus{}
 	success, ran := map[string]time.Time{}, map[string]bool{}
 	for _, r := range runs { // newest first
@@ -153,7 +154,7 @@ func (s *state) lastRuns(ctx context.Context, arg string) ([]jobStatus, error) {
 		if !want(r) || byJob[r.JobKey] != nil {
 			continue
 		}
-		info, err := s.describeRun(ctx, r)
+		info, err := describe(r)
 		if err != nil {
 			return nil, err
 		}
