@@ -15,6 +15,3 @@ func readerGone(err error) bool { return errors.Is(err, syscall.EPIPE) }
 
 // badHandle tells whether a stream was never open.
 func badHandle(err error) bool { return errors.Is(err, syscall.EBADF) }
-
-// diskFull tells whether a disk has no room left.
-func diskFull(err error) bool { return errors.Is(err, syscall.ENOSPC) }

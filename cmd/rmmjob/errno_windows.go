@@ -18,8 +18,3 @@ func readerGone(err error) bool {
 
 // badHandle tells whether a stream was never open.
 func badHandle(err error) bool { return errors.Is(err, windows.ERROR_INVALID_HANDLE) }
-
-// diskFull tells whether a disk has no room left.
-func diskFull(err error) bool {
-	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL)
-}

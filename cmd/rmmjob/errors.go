@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"rmmjob/checkpoint"
+	"rmmjob/internal/output"
 	"rmmjob/internal/rmm"
 	"rmmjob/jobs"
 	"rmmjob/throttle"
@@ -71,7 +72,7 @@ func causeOf(err error, stop stopSignals) (exitCode, string) {
 		return exitStopped, ""
 	case errors.As(err, &api):
 		return apiCode(api)
-	case errors.As(err, &path), diskFull(err):
+	case errors.As(err, &path), output.DiskFull(err):
 		return exitLocalIO, ""
 	}
 	return exitInternal, ""

@@ -19,8 +19,8 @@ func transient(err error) bool {
 // held reports whether another program has the file open: only a share tells.
 func held(err error) bool { return transient(err) }
 
-// diskFull tells whether nothing more can be written to the disk, or by this user.
-func diskFull(err error) bool {
+// DiskFull tells whether nothing more can be written to the disk, or by this user.
+func DiskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 

@@ -26,8 +26,8 @@ func held(err error) bool {
 	return errors.Is(err, errorSharingViolation) || errors.Is(err, errorLockViolation)
 }
 
-// diskFull tells whether nothing more can be written to the disk, or by this user.
-func diskFull(err error) bool {
+// DiskFull tells whether nothing more can be written to the disk, or by this user.
+func DiskFull(err error) bool {
 	return errors.Is(err, errorDiskFull) || errors.Is(err, errorHandleDiskFull) || errors.Is(err, errorDiskQuota)
 }
 

@@ -29,7 +29,7 @@ func (t *trouble) Error() string {
 	text := fmt.Sprintf("%s %s: %v", t.doing, t.path, bare(t.err))
 	switch err := t.err; {
 	case errors.Is(err, errReadOnly): // says it
-	case diskFull(err):
+	case DiskFull(err):
 		text += ": make room there, or name a file on another disk"
 	case errors.Is(err, fs.ErrPermission):
 		text += ": whoever runs this must be allowed to write in " + filepath.Dir(t.path)
