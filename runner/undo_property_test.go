@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -283,20 +282,4 @@ func (s tale) play(t *testing.T) (broken []string) {
 // that go on, and however often they are stopped and resumed: only what is in the plan is
 // written, and nothing of what a look has shown to be edited. So all that can be lost is
 // what was written after the last look. Of each changed row the undo says what became of it.
-func TestUndoBesideOthers(t *testing.T) {
-	t.Parallel()
-	played := 0
-	rapid.Check(t, func(rt *rapid.T) {
-		s := drawTale(rt)
-		if played++; raced && played > 30 {
-			return
-		}
-		var broken []string
-		ok := t.Run("", func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { broken = s.play(t) })
-		})
-		if !ok || len(broken) > 0 {
-			rt.Fatalf("%q", broken)
-		}
-	})
-}
+func TestUndoBesideOthers(t *testing.T) { playAll(t, drawTale) }
