@@ -66,11 +66,10 @@ func (s *session) choose(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	undone, err := s.st.undone(ctx)
+	by, err := s.st.undoneBy(ctx, last.ID)
 	if err != nil {
 		return err
 	}
-	by := undone[last.ID]
 	if ok && waits(last) && !s.fresh && by == "" {
 		return s.refuseWaiting(last)
 	}

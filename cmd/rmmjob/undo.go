@@ -108,14 +108,16 @@ func (s *session) chooseUndo(ctx context.Context, source checkpoint.Run) error {
 	if err != nil {
 		return err
 	}
-	undone, err := s.st.undone(ctx)
-	if err != nil {
-		return err
-	}
-	if ok && unfinished(last.State) && !s.planOnly && undone[last.ID] == "" {
-		s.say("continuing run %s, which was %s", last.ID, lastWord(last))
-		s.rec = last
-		return s.takeUp(ctx, last)
+	if ok && unfinished(last.State) && !s.planOnly {
+		by, err := s.st.undoneBy(ctx, last.ID)
+		if err != nil {
+			return err
+		}
+		if by == "" {
+			s.say("continuing run %s, which was %s", last.ID, lastWord(last))
+			s.rec = last
+			return s.takeUp(ctx, last)
+		}
 	}
 	if err := s.closePlans(ctx); err != nil {
 		return err

@@ -37,6 +37,12 @@ func (s *state) undone(ctx context.Context) (map[string]string, error) {
 	return by, nil
 }
 
+// undoneBy is the undo that has taken a run back, as undone tells it; "" for none.
+func (s *state) undoneBy(ctx context.Context, run string) (string, error) {
+	undone, err := s.undone(ctx)
+	return undone[run], err
+}
+
 // carriesOut tells whether a run has got to carrying its plan out.
 func carriesOut(rec checkpoint.Run) bool {
 	return jobs.Planned(rec.Stage) && rec.Stage != jobs.StagePlan && !stoppedPlan(rec)
@@ -61,8 +67,7 @@ func (s *state) wrotePerhaps(ctx context.Context, rec checkpoint.Run) (bool, err
 // refuseUndone refuses to send anything more of a run that was taken back: it would do
 // again what was undone.
 func (a *app) refuseUndone(ctx context.Context, st *state, rec checkpoint.Run) error {
-	undone, err := st.undone(ctx)
-	by := undone[rec.ID]
+	by, err := st.undoneBy(ctx, rec.ID)
 	if err != nil || by == "" {
 		return err
 	}
